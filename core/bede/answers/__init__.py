@@ -1,0 +1,1 @@
+"""From events and projections to what a reader gets: views, rankings, briefs, recalls. Reads only, writes nothing."""

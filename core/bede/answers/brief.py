@@ -1,0 +1,115 @@
+"""What is handed to an agent: dated, attributed facts inside a fence, within a budget of tokens.
+
+Stored text is data. Every memory becomes one line, without control characters, and the fence's mark is a hash of
+what it holds, so that no stored text can close it. What did not fit is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bede.answers.views import gist
+from bede.identity import timestamp
+from bede.records import Event
+
+#: Longest line of one memory, in characters.
+LONGEST = 1200
+#: Control, bidi and zero-width characters, and every line break: nothing of them reaches an agent.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and its lines, most important first; `total` counts also those never rendered."""
+
+    title: str
+    lines: Sequence[str]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The text, and how many lines of each section were left out."""
+
+    text: str
+    left_out: dict[str, int]
+
+
+def safe(text: str) -> str:
+    """Return a text on one line, without anything that could act on its reader's screen."""
+    return " ".join(_UNSAFE.sub(" ", text).split())
+
+
+def sentence(event: Event, *, short: bool = False) -> str:
+    """Return a memory as one dated, attributed line."""
+    body = event.body or {}
+    parts = [gist(event)]
+    if event.kind in ("decision", "fact"):
+        parts = [f"{body.get('key')} = {_plain(body.get('value'))}"]
+    if body.get("rationale"):
+        parts.append(f"because {body['rationale']}")
+    if not short:
+        parts += [str(item) for item in body.get("learnings", ())]
+        parts += [f"next: {body['handoff_note']}"] if body.get("handoff_note") else []
+        parts += [f"output ends: {_tail(body['output'])}"] if body.get("output") and body.get("exit_status") else []
+    task = f" {body['task_id']}" if body.get("task_id") else ""
+    text = safe("; ".join(part for part in parts if part))
+    text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return f"- {timestamp(event.happened_at)[:16]}Z {event.actor}{task} [{event.id[:8]}] {text}"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _tail(output: str) -> str:
+    return output.strip()[-300:]
+
+
+def compose(head: str, sections: Iterable[Section], budget: int, count: Callable[[str], int]) -> Brief:
+    """Fill a fence with as many lines as fit into `budget`, counted by `count` on the whole text.
+
+    Sections take turns, line by line, so that a long one cannot crowd out the others; the text is counted as a
+    whole in the end, and gives way line by line until it fits.
+    """
+    wanted = [section for section in sections if section.total]
+    chosen = _choose(wanted, budget - count(_fenced(head, wanted, [0] * len(wanted))), count)
+    text = _fenced(head, wanted, chosen)
+    while count(text) > budget and any(chosen):
+        longest = max(range(len(chosen)), key=lambda index: chosen[index])
+        chosen[longest] -= 1
+        text = _fenced(head, wanted, chosen)
+    left = {item.title: item.total - taken for item, taken in zip(wanted, chosen, strict=True) if item.total > taken}
+    return Brief(text, left)
+
+
+def _choose(sections: list[Section], budget: int, count: Callable[[str], int]) -> list[int]:
+    chosen = [0] * len(sections)
+    open_ = set(range(len(sections)))
+    while open_:
+        for index in sorted(open_):
+            lines = sections[index].lines
+            cost = count(lines[chosen[index]] + "\n") if chosen[index] < len(lines) else budget + 1
+            if cost > budget:
+                open_.discard(index)
+            else:
+                chosen[index] += 1
+                budget -= cost
+    return chosen
+
+
+def _fenced(head: str, sections: list[Section], chosen: list[int]) -> str:
+    blocks = [head]
+    for section, taken in zip(sections, chosen, strict=True):
+        missing = section.total - taken
+        if taken:
+            blocks.append("\n".join([f"{section.title}:", *section.lines[:taken]]))
+        if missing:
+            blocks.append(f"({missing} of {section.total} under '{section.title}' left out)")
+    inside = "\n".join(blocks)
+    mark = hashlib.sha256(inside.encode()).hexdigest()[:12]
+    return f"<bede-memory {mark}>\n{inside}\n</bede-memory {mark}>"

@@ -1,0 +1,156 @@
+"""What may become a memory: the rules of `store`, cheap ones first, each refusal with its reason.
+
+Pure: rules look at a memory's body and at what the caller found, never at a file.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from bede.errors import BedeError, Rejected
+from bede.identity import check_agent, check_label, check_task
+
+#: Largest canonical body of one memory, in bytes; a longer text belongs into a file that the memory names.
+LARGEST = 1_000_000
+LETTERS = 30
+IDEOGRAPHS = 12
+HANDOFF = 20
+#: Two summaries whose character trigrams overlap this much (Jaccard) say the same thing.
+SAME = 0.9
+
+#: Scripts that write words without spaces, so that a statement takes fewer characters: Thai, Lao, Tibetan, Myanmar,
+#: Khmer, Hangul, kana, Han with its extensions.
+_DENSE = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_ARBITRATED = ("task_handoff", "status_update", "discovered_constraint", "fleet_member")
+
+
+def judge(kind: str, agent: str, body: dict[str, Any], size: int) -> None:
+    """Apply every rule that needs no look at the log.
+
+    Raises:
+        Rejected: with the reason `too_large`, `summary_too_short`, `learnings_empty`, `handoff_note_too_short`,
+            `key_missing`, `value_missing`, `task_id_missing`, `invalid_task_id`, `invalid_agent_id`, `invalid_label`
+            or `invalidates_kind_mismatch`.
+    """
+    if size > LARGEST:
+        refuse(
+            "too_large",
+            f"the memory has {size:,} bytes, at most {LARGEST:,} are kept",
+            "store the text in a file and name the file",
+        )
+    _judge_names(agent, body)
+    if kind in _ARBITRATED:
+        _judge_task_memory(kind, body)
+    elif kind in ("decision", "fact"):
+        _judge_keyed(kind, body)
+    elif not str(body.get("summary", "")).strip():
+        refuse("summary_too_short", f"a {kind} needs a summary")
+    if body.get("ends", {}).get("invalidates") and kind != "discovered_constraint":
+        refuse(
+            "invalidates_kind_mismatch",
+            "only a discovered_constraint can invalidate others",
+            "store it with --kind discovered_constraint",
+        )
+
+
+def _judge_names(agent: str, body: dict[str, Any]) -> None:
+    for reason, check, values in (
+        ("invalid_agent_id", check_agent, [agent]),
+        ("invalid_task_id", check_task, [body["task_id"]] if body.get("task_id") else []),
+        ("invalid_label", check_label, body.get("labels", ())),
+    ):
+        for value in values:
+            try:
+                check(value)
+            except BedeError as error:
+                refuse(reason, error.message, error.hint)
+
+
+def _judge_task_memory(kind: str, body: dict[str, Any]) -> None:
+    if not body.get("task_id"):
+        refuse("task_id_missing", f"a {kind} belongs to a task", "name it with --task-id")
+    if not is_statement(str(body.get("summary", ""))):
+        refuse(
+            "summary_too_short",
+            f"the summary is no statement yet: {LETTERS} characters are needed, "
+            f"{IDEOGRAPHS} in a script without spaces",
+            "say what happened, to what, and with what result",
+        )
+    if not any(str(item).strip() for item in body.get("learnings", ())):
+        refuse(
+            "learnings_empty",
+            "at least one learning is needed",
+            "add --learnings 'what the next one should know'",
+        )
+    if kind == "task_handoff" and len(str(body.get("handoff_note", "")).strip()) < HANDOFF:
+        refuse(
+            "handoff_note_too_short",
+            f"a task_handoff needs a hand-off note of {HANDOFF} characters",
+            "add --handoff-note 'what to do next, and what to look out for'",
+        )
+
+
+def _judge_keyed(kind: str, body: dict[str, Any]) -> None:
+    if not str(body.get("key", "")).strip():
+        refuse("key_missing", f"a {kind} is about something", "name it with --key")
+    if body.get("value") is None:
+        refuse("value_missing", f"a {kind} says something", "say it with --value")
+
+
+def is_statement(text: str) -> bool:
+    """Tell whether a summary is long enough to say something: 30 characters with letters, or 12 of a dense script."""
+    bare = text.strip()
+    letters = sum(char.isalnum() for char in bare)
+    dense = len(_DENSE.findall(bare))
+    return dense >= IDEOGRAPHS or (len(bare) + dense * 2 >= LETTERS and letters * 2 >= len(bare))
+
+
+def same_outcome(kind: str, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Tell whether two memories report the same outcome: learnings, note, value and exit status all equal."""
+    names = ("learnings", "handoff_note", "value", "rationale", "exit_status", "ends", "labels", "tags")
+    return all(one.get(name) == other.get(name) for name in names)
+
+
+def find_duplicate(kind: str, body: dict[str, Any], others: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """Refuse a memory that an active one of the same kind and task already says.
+
+    `others` are (id, body) of those. A changed outcome is never a duplicate, however alike the summaries are.
+
+    Raises:
+        Rejected: with the reason `duplicate_content`; its details name the other memory and the similarity.
+    """
+    grams = trigrams(str(body.get("summary", "")))
+    for identity, other in others:
+        if same_outcome(kind, body, other):
+            similarity = overlap(grams, trigrams(str(other.get("summary", ""))))
+            if similarity >= SAME:
+                raise Rejected(
+                    f"memory {identity[:12]} of this task already says that",
+                    hint="add what is new to --learnings, or leave it",
+                    reason="duplicate_content",
+                    duplicate_of=identity,
+                    similarity=round(similarity, 3),
+                )
+
+
+def trigrams(text: str) -> set[str]:
+    """Return the character trigrams of a text, case and white space folded."""
+    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return {folded[start : start + 3] for start in range(max(1, len(folded) - 2))}
+
+
+def overlap(one: set[str], other: set[str]) -> float:
+    """Return the Jaccard index of two sets, between 0 and 1."""
+    union = len(one | other)
+    return len(one & other) / union if union else 1.0
+
+
+def refuse(reason: str, message: str, hint: str = "") -> None:
+    """Raise the refusal."""
+    raise Rejected(message, hint=hint, reason=reason)

@@ -1,0 +1,179 @@
+"""Settings in five layers, each value with the layer it came from.
+
+Lowest first: default, user file, project file, environment, argument. A setting is declared once, below; a key that is
+not declared is refused. Anything that would run a command is never read from the project's layer, since a
+project's files may be somebody else's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bede.errors import UsageError
+
+LAYERS = ("default", "user", "project", "environment", "argument")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its key, default, the variable that overrides it, and what it means."""
+
+    key: str
+    default: Any
+    read: Callable[[str], Any]
+    description: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of this setting, `BEDE_STORE_WAIT`."""
+        return "BEDE_" + self.key.replace(".", "_").upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A setting's value and where it came from."""
+
+    key: str
+    value: Any
+    layer: str
+    origin: str
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("must be at least 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 3600:
+        raise ValueError("must be between 0 and 3600 seconds")
+    return number
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("agent.id", "", str, "who acts when no --agent-id is given; the name of the system's user by default"),
+    Setting("store.wait", 10.0, _seconds, "seconds a writer waits for another before it gives up"),
+    Setting("recall.top_k", 5, _positive, "most memories that auto recalls of each sort"),
+    Setting("recall.budget", 600, _positive, "most tokens that auto hands to its child"),
+    Setting("context.budget", 4000, _positive, "most tokens of a context"),
+)
+_BY_KEY = {setting.key: setting for setting in SETTINGS}
+
+
+class Config:
+    """All settings of one call, looked up layer by layer when they are asked for."""
+
+    def __init__(self, environment: Mapping[str, str], user: Path | None = None, project: Path | None = None) -> None:
+        self._environment = environment
+        self._files = {"user": user or user_file(environment), "project": project}
+        self._tables: dict[str, dict[str, Any]] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        return self.value(key).value
+
+    def value(self, key: str) -> Value:
+        """Return a setting's value with the layer and place it came from.
+
+        Raises:
+            UsageError: there is no such setting, or its value is not of its kind.
+        """
+        setting = _BY_KEY.get(key)
+        if setting is None:
+            raise UsageError(f"no setting {key!r}", hint="'bede config' lists them")
+        if setting.variable in self._environment:
+            raw = self._environment[setting.variable]
+            return Value(key, _read(setting, raw, setting.variable), "environment", setting.variable)
+        for layer in ("project", "user"):
+            path = self._files[layer]
+            said = self._table(layer).get(key)
+            if said is not None:
+                return Value(key, _read(setting, str(said), str(path)), layer, str(path))
+        return Value(key, setting.default, "default", "")
+
+    def all(self) -> tuple[Value, ...]:
+        """Return every setting's value, in the order of their declaration."""
+        return tuple(self.value(setting.key) for setting in SETTINGS)
+
+    def file(self, layer: str) -> Path:
+        """Return the file of a layer, `user` or `project`.
+
+        Raises:
+            UsageError: there is no project here.
+        """
+        path = self._files[layer]
+        if path is None:
+            raise UsageError("there is no project here to configure", hint="run 'bede init', or write with --user")
+        return path
+
+    def _table(self, layer: str) -> dict[str, Any]:
+        if layer not in self._tables:
+            path = self._files[layer]
+            self._tables[layer] = _flat(_load(path)) if path and path.is_file() else {}
+        return self._tables[layer]
+
+
+def user_file(environment: Mapping[str, str]) -> Path:
+    """Return the user's own settings file."""
+    return user_folder(environment, "config") / "config.toml"
+
+
+def user_folder(environment: Mapping[str, str], what: str) -> Path:
+    """Return the user's folder for `config` or `data`.
+
+    The rules are platformdirs'; on Linux they are two lines, so that the everyday call need not import it.
+    """
+    if override := environment.get(f"BEDE_{what.upper()}_DIR"):
+        return Path(override)
+    if sys.platform.startswith("linux"):
+        variable, fallback = {
+            "config": ("XDG_CONFIG_HOME", ".config"),
+            "data": ("XDG_DATA_HOME", ".local/share"),
+        }[what]
+        base = environment.get(variable, "")
+        home = Path(environment.get("HOME") or Path.home())
+        return (Path(base) if base.startswith("/") else home / fallback) / "bede"
+    import platformdirs
+
+    found = platformdirs.user_config_path if what == "config" else platformdirs.user_data_path
+    return found("bede", appauthor=False)
+
+
+def declared(key: str) -> Setting:
+    """Return the declaration of a setting.
+
+    Raises:
+        UsageError: there is no such setting.
+    """
+    if key not in _BY_KEY:
+        raise UsageError(f"no setting {key!r}", hint="'bede config' lists them")
+    return _BY_KEY[key]
+
+
+def _read(setting: Setting, raw: str, origin: str) -> Any:
+    try:
+        return setting.read(raw)
+    except ValueError as error:
+        raise UsageError(f"{setting.key} in {origin} is {raw!r}: {error}", hint=setting.description) from error
+
+
+def _load(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {error}", hint="mend the file, or move it away") from error
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return found

@@ -1,0 +1,144 @@
+"""What an operation may touch: the repository, the settings, the clock, the environment, and nothing else.
+
+A face makes one Context for a call and closes it afterwards. Everything ambient comes in here, so that a test can
+replace it and a server can bind it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from bede.config import Config
+from bede.errors import UsageError
+from bede.identity import check_agent
+from bede.places import Project, find_project, registered
+from bede.projections import PROJECTIONS
+from bede.records import Place
+from bede.repository import Reading, Repository
+
+
+class Context:
+    """The window of one call on the world.
+
+    `directory` is where the call happens (`-C`), `project` a registered project's name or UUID, `branch` an override of
+    the worktree's branch. `say` shows a line to a person while an operation runs; `stdin` is None where there is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path | None = None,
+        project: str = "",
+        branch: str = "",
+        agent: str = "",
+        read_only: bool = False,
+        environment: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        stdin: BinaryIO | None = None,
+        say: Callable[[str], None] = lambda _line: None,
+        repository: Repository | None = None,
+    ) -> None:
+        self.environment = os.environ if environment is None else environment
+        self.directory = (directory or Path.cwd()).absolute()
+        self.clock = clock
+        self.stdin = stdin
+        self.say = say
+        self.read_only = read_only
+        self._name = project
+        self._branch = branch
+        self._agent = agent
+        self._project: Project | None = None
+        self._config: Config | None = None
+        self._repository = repository
+        self._owned = repository is None
+
+    @property
+    def project(self) -> Project:
+        """The project of this call: the named one, else the one here or above.
+
+        Raises:
+            RepositoryNotFound: there is none.
+            NotFound, Conflict: the name is unknown, or fits several projects.
+        """
+        if self._project is None:
+            if self._name:
+                self._project = registered(self.environment, self._name)
+            else:
+                self._project = find_project(self.directory, self.environment)
+        return self._project
+
+    @property
+    def config(self) -> Config:
+        """The settings of this call; the project's layer only where there is a project."""
+        if self._config is None:
+            from bede.errors import BedeError
+
+            try:
+                project: Path | None = self.project.folder / "config.toml"
+            except BedeError:
+                project = None
+            self._config = Config(self.environment, project=project)
+        return self._config
+
+    @property
+    def repository(self) -> Repository:
+        """The project's repository, opened when it is first asked for."""
+        if self._repository is None:
+            self._repository = Repository.open(
+                self.project.database,
+                PROJECTIONS,
+                read_only=self.read_only,
+                wait=float(self.config["store.wait"]),
+            )
+        return self._repository
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970, UTC."""
+        return self.clock()
+
+    def actor(self, agent: str | None = None) -> str:
+        """Return who acts: the one named, else the call's agent, else the setting, else the system's user.
+
+        Raises:
+            UsageError: the name is malformed.
+        """
+        name = agent or self._agent or self.config["agent.id"]
+        if name:
+            return check_agent(name)
+        for variable in ("USER", "LOGNAME", "USERNAME"):
+            cleaned = "".join(char if char.isalnum() else "-" for char in self.environment.get(variable, "")).strip("-")
+            if cleaned:
+                return check_agent(cleaned[:64])
+        return "anonymous"
+
+    def branch(self, reading: Reading) -> str:
+        """Return the branch of this call: argument, `BEDE_BRANCH`, else the worktree's own."""
+        name = self._branch or self.environment.get("BEDE_BRANCH", "")
+        return name or reading.current(self.project.worktree)
+
+    def look(self, reading: Reading, at: str | None = None) -> Place:
+        """Return the event to look from: the one named, else the tip of the call's branch."""
+        return reading.resolve(at) if at else reading.tip(self.branch(reading))
+
+    def lines_in(self) -> str:
+        """Return all of standard input as text.
+
+        Raises:
+            UsageError: there is none, or it is not UTF-8.
+        """
+        if self.stdin is None:
+            raise UsageError("there is no standard input to read", hint="use --from FILE")
+        try:
+            return self.stdin.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"standard input is not UTF-8: {error}") from error
+
+    def close(self) -> None:
+        """Close the repository, if this call opened it."""
+        if self._repository is not None and self._owned:
+            self._repository.close()
+            self._repository = None

@@ -1,0 +1,178 @@
+"""Names of things: canonical forms, hashes, ids, and the shapes that names must have.
+
+An event's id is the SHA-256 of its canonical form; an operation's hash is the SHA-256 of its own form, which holds
+the hash of the operation before. Both forms are lines of text, `word value`, so that anyone can recompute them
+with a few lines of any language. Nothing here reads a clock or touches a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bede.errors import UsageError
+
+ZERO = "0" * 64
+DEPTH = 64
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AGENT = re.compile(r"[^\W_][\w.@:+-]{0,127}")
+_TASK = re.compile(r"[^\W_][\w./@:#+-]{0,127}")
+_LABEL = re.compile(r"[a-z][a-z0-9_-]*:[\w./@#+-]+")
+_BRANCH = re.compile(r"[^\W_][\w.+-]*(/[^\W_][\w.+-]*)*")
+_RESERVED = frozenset({"head", "sessions", "coordination", "worktrees"})
+
+
+def canonical(value: Any) -> bytes:
+    """Return the one JSON form of a value: sorted keys, no spaces, UTF-8.
+
+    Raises:
+        UsageError: the value has no such form (NaN, a lone surrogate, nesting over 64 levels, a foreign type).
+    """
+    import json
+
+    _check_depth(value)
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "text holds a lone surrogate, which no encoding can store",
+            hint="replace the broken character and try again",
+        ) from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UsageError(f"value cannot be written as JSON: {error}") from error
+
+
+def _check_depth(value: Any) -> None:
+    """Walk level by level, so that hostile nesting cannot exhaust the stack."""
+    level = [value]
+    for _ in range(DEPTH):
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return
+    raise UsageError(f"value is nested deeper than {DEPTH} levels")
+
+
+def _children(item: Any) -> Iterable[Any]:
+    if isinstance(item, dict):
+        return [child for child in item.values() if isinstance(child, (dict, list, tuple))]
+    if isinstance(item, (list, tuple)):
+        return [child for child in item if isinstance(child, (dict, list, tuple))]
+    return ()
+
+
+def digest(salt: bytes, body: bytes) -> bytes:
+    """Return what an event commits to: `SHA-256(salt ‖ body)`."""
+    return hashlib.sha256(salt + body).digest()
+
+
+def event_id(kind: str, parents: Sequence[str], actor: str, source: str, happened_at: int, payload: bytes) -> bytes:
+    """Return the SHA-256 of an event's canonical form.
+
+    `parents` are hex ids, `happened_at` is in microseconds since 1970 (UTC), `payload` is the 32-byte digest.
+    No field may hold a line feed; `source` is empty or a JSON object on one line.
+    """
+    ancestry = "".join(f"parent {parent}\n" for parent in parents)
+    form = (
+        f"bede event 1\nkind {kind}\n{ancestry}actor {actor}\nsource {source}\n"
+        f"happened {happened_at}\npayload {payload.hex()}\n"
+    )
+    return hashlib.sha256(form.encode()).digest()
+
+
+def operation_hash(
+    before: str, number: int, verb: str, actor: str, at: int, note: str, moves: str, events: Sequence[str]
+) -> bytes:
+    """Return the SHA-256 of an operation's canonical form.
+
+    `before` is the hex hash of the operation before (64 zeros for the first); `moves` are lines `REF OLD NEW`
+    with hex ids or `-`; `events` are the hex ids it appended, in order of arrival.
+    """
+    listed = "".join(f"event {event}\n" for event in events)
+    form = (
+        f"bede operation 1\nbefore {before}\nnumber {number}\nverb {verb}\nactor {actor}\nat {at}\n"
+        f"note {note}\n{moves}{listed}"
+    )
+    return hashlib.sha256(form.encode()).digest()
+
+
+def timestamp(microseconds: int) -> str:
+    """Return RFC 3339 UTC, `2026-11-30T09:15:00.123456Z`."""
+    moment = _EPOCH + timedelta(microseconds=microseconds)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def instant(text: str, now: int) -> int:
+    """Read a moment: RFC 3339, a date, or an age such as `90m`, `12h`, `3d`, `2w` before `now`.
+
+    Returns microseconds since 1970 (UTC); a time without a zone is UTC.
+
+    Raises:
+        UsageError: the text is none of these.
+    """
+    age = re.fullmatch(r"(\d{1,9})([smhdw])", text.strip())
+    if age:
+        seconds = int(age[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[age[2]]
+        return now - seconds * 1_000_000
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise UsageError(
+            f"not a time: {text!r}", hint="write 2026-11-30, 2026-11-30T09:15:00Z, or an age such as 3d"
+        ) from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def check_agent(text: str) -> str:
+    """Return a well-formed agent id.
+
+    Raises:
+        UsageError: it is not 1 to 128 letters, digits or `._@:+-`, the first a letter or digit.
+    """
+    return _check(_AGENT, text, "agent id", "letters, digits and ._@:+-, at most 128, starting with a letter or digit")
+
+
+def check_task(text: str) -> str:
+    """Return a well-formed task id.
+
+    Raises:
+        UsageError: it is not 1 to 128 letters, digits or `._/@:#+-`, the first a letter or digit.
+    """
+    return _check(_TASK, text, "task id", "letters, digits and ._/@:#+-, at most 128, starting with a letter or digit")
+
+
+def check_label(text: str) -> str:
+    """Return a well-formed label, `namespace:value`.
+
+    Raises:
+        UsageError: it has another shape, or more than 64 characters.
+    """
+    _check(_LABEL, text, "label", "namespace:value, such as dep:sqlite, the namespace in lower case")
+    if len(text) > 64:
+        raise UsageError(f"label has {len(text)} characters, at most 64 are allowed: {text[:40]}…")
+    return text
+
+
+def check_branch(text: str) -> str:
+    """Return a well-formed branch name, as git would take it.
+
+    Raises:
+        UsageError: it is reserved, looks like an event id or an escape from its folder, or is malformed.
+    """
+    _check(_BRANCH, text, "branch name", "words of letters, digits and ._+-, joined by /")
+    first = text.split("/", 1)[0].lower()
+    if first in _RESERVED or ".." in text or text.endswith((".lock", ".")) or len(text) > 128:
+        raise UsageError(f"not a branch name: {text!r}", hint="reserved, too long, or not a name git would take")
+    if re.fullmatch(r"[0-9a-f]{4,64}", text):
+        raise UsageError(f"not a branch name: {text!r}", hint="it could be mistaken for an event id")
+    return text
+
+
+def _check(pattern: re.Pattern[str], text: str, what: str, hint: str) -> str:
+    if not pattern.fullmatch(text):
+        raise UsageError(f"malformed {what}: {text[:80]!r}", hint=f"use {hint}")
+    return text

@@ -1,0 +1,65 @@
+"""`bede branches`: the lines of thought there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bede.answers.views import gist
+from bede.context import Context
+from bede.identity import timestamp
+from bede.operation import operation
+from bede.records import Record
+from bede.repository.lines import beyond
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Record):
+    """A branch, and how it stands to the current one."""
+
+    name: str
+    current: bool
+    head: str
+    events: int
+    ahead: int
+    behind: int
+    at: str
+    agent_id: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesResult(Record):
+    """All branches, by name."""
+
+    SCHEMA: ClassVar[str] = "branches/1"
+
+    current: str
+    branches: tuple[Branch, ...]
+
+
+@operation(effect="read", toolset="branches")
+def branches(context: Context) -> BranchesResult:
+    """List the branches, with what each has that the current one has not, and the other way round."""
+    with context.repository.snapshot() as reading:
+        current = context.branch(reading)
+        here = reading.spans(reading.tip(current))
+        refs = reading.refs()
+        tips = reading.load(list(refs.values()))
+        found = []
+        for name, seq in refs.items():
+            seen, tip = reading.spans(reading.place(seq)), tips[seq]
+            found.append(
+                Branch(
+                    name=name,
+                    current=name == current,
+                    head=tip.id,
+                    events=sum(seen.values()),
+                    ahead=sum(end - start + 1 for _, start, end in beyond(seen, here)),
+                    behind=sum(end - start + 1 for _, start, end in beyond(here, seen)),
+                    at=timestamp(tip.happened_at),
+                    agent_id=tip.actor,
+                    summary=gist(tip),
+                )
+            )
+        return BranchesResult(current, tuple(found))

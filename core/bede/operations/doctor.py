@@ -1,0 +1,206 @@
+"""`bede doctor`: prove that everything works here, or say what does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from bede.context import Context
+from bede.errors import BedeError, RepositoryNotFound
+from bede.operation import operation
+from bede.places import DATABASE, FOLDER
+from bede.records import Record
+from bede.repository import registry
+
+#: Below this many bytes of free space a warning is due; below a tenth of it, writes will soon fail.
+_ROOM = 200_000_000
+_BOOT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Record):
+    """One thing that was looked at: `ok`, `warn` or `fail`, what was found, and what to do."""
+
+    name: str
+    outcome: str
+    detail: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorResult(Record):
+    """Every check; exit status 1 when one failed."""
+
+    SCHEMA: ClassVar[str] = "doctor/1"
+
+    ok: bool
+    checks: tuple[Check, ...]
+
+    @property
+    def exits(self) -> int:
+        """1 when a check failed."""
+        return 0 if self.ok else 1
+
+
+@operation(effect="host", idempotent=True)
+def doctor(context: Context) -> DoctorResult:
+    """Check this installation and this project, and prove that the MCP server boots.
+
+    Looks at Python and SQLite, the settings, the project's file modes, free space, SQLite's own integrity check,
+    the whole history's hashes, the projections, the registry, and starts `bede serve` to ask it for its tools.
+    Changes nothing.
+    """
+    checks: list[Check] = []
+    for look in (_runtime, _settings, _project, _modes, _room, _integrity, _history, _registry, _server):
+        checks += _guarded(look, context)
+    return DoctorResult(all(check.outcome != "fail" for check in checks), tuple(checks))
+
+
+def _guarded(look: Callable[[Context], Iterator[Check]], context: Context) -> list[Check]:
+    """Let one check's failure be a finding, so that the others are still made."""
+    try:
+        return list(look(context))
+    except RepositoryNotFound as error:
+        missing = [Check("project", "fail", error.message, error.hint)]
+        return missing if look is _project else []
+    except (BedeError, sqlite3.Error, OSError) as error:
+        hint = error.hint if isinstance(error, BedeError) else ""
+        return [Check(look.__name__.strip("_"), "fail", str(error), hint)]
+
+
+def _runtime(_context: Context) -> Iterator[Check]:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    fine = sys.version_info >= (3, 11)
+    yield Check("python", "ok" if fine else "fail", version, "" if fine else "use Python 3.11 or newer")
+    memory = sqlite3.connect(":memory:")
+    options = {row[0] for row in memory.execute("PRAGMA compile_options")}
+    memory.close()
+    has = "ENABLE_FTS5" in options and sqlite3.sqlite_version_info >= (3, 38)
+    yield Check(
+        "sqlite",
+        "ok" if has else "fail",
+        f"{sqlite3.sqlite_version}{' with' if 'ENABLE_FTS5' in options else ' without'} full-text search",
+        "" if has else "use a Python whose SQLite is 3.38 or newer, with FTS5",
+    )
+
+
+def _settings(context: Context) -> Iterator[Check]:
+    changed = [item.key for item in context.config.all() if item.layer != "default"]
+    yield Check("settings", "ok", f"set: {', '.join(changed)}" if changed else "all defaults")
+
+
+def _project(context: Context) -> Iterator[Check]:
+    with context.repository.snapshot() as reading:
+        counts = reading.counts()
+    yield Check("project", "ok", f"{context.project.database}, {counts['events']} events")
+
+
+def _modes(context: Context) -> Iterator[Check]:
+    if os.name != "posix":
+        yield Check("modes", "ok", "this system keeps the folder private by other means")
+        return
+    folder = context.project.folder
+    loose = [
+        str(path)
+        for path in (folder, *sorted(folder.iterdir()))
+        if stat.S_IMODE(path.lstat().st_mode) & 0o077 and not path.is_symlink()
+    ]
+    hint = f"chmod -R go-rwx {folder}" if loose else ""
+    yield Check(
+        "modes",
+        "warn" if loose else "ok",
+        f"open to others: {', '.join(loose)}" if loose else "private",
+        hint,
+    )
+
+
+def _room(context: Context) -> Iterator[Check]:
+    free = shutil.disk_usage(context.project.folder).free
+    outcome = "ok" if free > _ROOM else "warn" if free > _ROOM // 10 else "fail"
+    log = Path(f"{context.project.database}-wal")
+    size = log.stat().st_size if log.exists() else 0
+    detail = f"{free / 1e9:.1f} GB free, write-ahead log {size / 1e6:.1f} MB"
+    yield Check("space", outcome, detail, "" if outcome == "ok" else "free some space")
+
+
+def _integrity(context: Context) -> Iterator[Check]:
+    said = context.repository.integrity()
+    fine = said == ["ok"]
+    yield Check("integrity", "ok" if fine else "fail", "; ".join(said[:5]), "" if fine else "restore a backup")
+
+
+def _history(context: Context) -> Iterator[Check]:
+    began = time.monotonic()
+    verdict = context.repository.verify()
+    took = time.monotonic() - began
+    if verdict.findings:
+        first = verdict.findings[0]
+        yield Check("history", "fail", f"{first.table} {first.row}: {first.problem}", "run 'bede verify'")
+    else:
+        yield Check("history", "ok", f"{verdict.events} events, {verdict.operations} operations, in {took:.2f} s")
+
+
+def _registry(context: Context) -> Iterator[Check]:
+    known = registry.all_known(context.environment)
+    gone = [item.root for item in known if not (Path(item.root) / FOLDER / DATABASE).exists()]
+    root = str(context.project.root)
+    if root not in {item.root for item in known}:
+        yield Check("registry", "warn", f"{root} is not registered", "run 'bede init' once more")
+    elif gone:
+        yield Check("registry", "warn", f"gone: {', '.join(gone)}", "bede projects --forget ROOT")
+    else:
+        yield Check("registry", "ok", f"{len(known)} projects")
+
+
+def _server(context: Context) -> Iterator[Check]:
+    """Boot the server as an agent would, and ask for its tools."""
+    began = time.monotonic()
+    try:
+        tools = _ask_for_tools(context)
+    except (OSError, ValueError, subprocess.SubprocessError, KeyError) as error:
+        yield Check(
+            "server",
+            "fail",
+            f"bede serve does not answer: {error!r}",
+            "run 'bede serve' by hand and look at stderr",
+        )
+        return
+    yield Check("server", "ok", f"{tools} tools after {time.monotonic() - began:.2f} s")
+
+
+def _ask_for_tools(context: Context) -> int:
+    client = {"name": "bede-doctor", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    command = [sys.executable, "-m", "bede_cli", "serve", "--read-only"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=context.project.root,
+        env=dict(context.environment),
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        try:
+            said, _ = process.communicate("".join(json.dumps(item) + "\n" for item in messages), _BOOT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    answers = {item.get("id"): item for item in map(json.loads, said.splitlines())}
+    return len(answers[2]["result"]["tools"])

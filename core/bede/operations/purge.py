@@ -1,0 +1,61 @@
+"""`bede purge`: destroy what an event says, provably, while the history still verifies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from bede.context import Context
+from bede.errors import Conflict, UsageError
+from bede.operation import Field, operation
+from bede.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult(Record):
+    """Which events say nothing any more."""
+
+    SCHEMA: ClassVar[str] = "purge/1"
+
+    outcome: str
+    purged: tuple[str, ...]
+    already: tuple[str, ...]
+
+
+@operation(effect="host", destructive=True)
+def purge(
+    context: Context,
+    ids: Annotated[list[str], Field("Events whose payloads to destroy")],
+    *,
+    yes: Annotated[bool, Field("Really do it: this cannot be undone")] = False,
+    include_others: Annotated[bool, Field("Also what other agents wrote")] = False,
+    agent_id: Annotated[str, Field("Who does it")] = "",
+) -> PurgeResult:
+    """Destroy the payloads of events for good: text, salt, index entries and caches.
+
+    The events stay as hashes and `verify` still passes. Free pages and the write-ahead log are wiped too; copies of the
+    file elsewhere are not in reach. Without --yes it only tells what would go.
+    """
+    actor, note = context.actor(agent_id), dict[str, object]()
+    with context.repository.snapshot() as reading:
+        places = [reading.resolve(name) for name in ids]
+        events = reading.load([place.seq for place in places])
+    if any(event.kind == "project" for event in events.values()):
+        raise UsageError("the first event is the project's identity and cannot be purged")
+    others = sorted({event.actor for event in events.values()} - {actor})
+    if others and not include_others:
+        raise Conflict(
+            f"some of it was written by {', '.join(others)}",
+            hint="add --include-others",
+            reason="others_work",
+        )
+    gone = [event for event in events.values() if event.body is not None]
+    if yes and gone:
+        seqs = [event.seq for event in gone]
+        with context.repository.write("purge", actor, context.now(), note) as writing:
+            writing.purge(seqs)
+            note["seqs"] = seqs
+        context.repository.wipe()
+    already = tuple(event.id for event in events.values() if event.body is None)
+    word = "unchanged" if not gone else "purged" if yes else "planned"
+    return PurgeResult(word, tuple(event.id for event in gone), already)

@@ -1,0 +1,223 @@
+"""`bede store`: write down what was learned, decided or found to hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from bede.arbitration import find_duplicate, judge, refuse
+from bede.context import Context
+from bede.errors import BedeError, NotFound, UsageError
+from bede.identity import canonical
+from bede.operation import Field, operation
+from bede.projections.memory import KINDS, Filter, endings, holders, newest
+from bede.records import Draft, Record, Spans
+from bede.redact import redact_value
+from bede.repository import Reading
+
+Kind = Literal[
+    "task_handoff",
+    "status_update",
+    "discovered_constraint",
+    "fleet_member",
+    "decision",
+    "fact",
+    "task",
+    "note",
+]
+_LISTS = ("learnings", "tags", "labels", "invalidates")
+_TEXTS = ("task_id", "agent_id", "kind", "summary", "handoff_note", "key", "rationale")
+_FIELDS = (*_TEXTS, *_LISTS, "value")
+_REPLACING = ("status_update", "fleet_member")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Record):
+    """One memory that was stored, and what it ended."""
+
+    id: str
+    kind: str
+    task_id: str
+    agent_id: str
+    superseded: tuple[str, ...]
+    invalidated: tuple[str, ...]
+    redacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult(Record):
+    """What was stored, in order; all of it, or the call was refused."""
+
+    SCHEMA: ClassVar[str] = "store/1"
+
+    id: str
+    branch: str
+    stored: tuple[Stored, ...]
+
+
+@operation(effect="append", toolset="memory")
+def store(
+    context: Context,
+    input_: Annotated[str, Field("- reads JSON from standard input", metavar="[-]", cli_only=True)] = "",
+    *,
+    kind: Annotated[Kind, Field("What sort of memory")] = "note",
+    summary: Annotated[str, Field("One statement: what happened, to what, with what result")] = "",
+    task_id: Annotated[str, Field("Task it belongs to")] = "",
+    agent_id: Annotated[str, Field("Who says so")] = "",
+    learnings: Annotated[list[str] | None, Field("What the next one should know")] = None,
+    tags: Annotated[list[str] | None, Field("Free words to filter by")] = None,
+    labels: Annotated[list[str] | None, Field("namespace:value")] = None,
+    handoff_note: Annotated[str, Field("For task_handoff: what to do next")] = "",
+    invalidates: Annotated[list[str] | None, Field("Ids of constraints that no longer hold")] = None,
+    key: Annotated[str, Field("What a decision or fact is about")] = "",
+    value: Annotated[str | None, Field("What was decided, or holds")] = None,
+    rationale: Annotated[str, Field("Why")] = "",
+    from_: Annotated[Path | None, Field("Read JSON from a file, one object a line for many", cli_only=True)] = None,
+) -> StoreResult:
+    """Store a memory: a hand-off, status, constraint, decision, fact, task or note.
+
+    A status_update supersedes the task's earlier one, a decision or fact the earlier value of its key; a
+    discovered_constraint may invalidate others. Secrets are redacted first. A memory that says nothing new, or too
+    little, is refused with a reason and nothing is written.
+    """
+    if input_ not in ("", "-"):
+        raise UsageError(f"unexpected argument {input_!r}", hint="write - to read JSON from standard input")
+    if input_ or from_:
+        asked = _read(context, from_)
+    else:
+        values = (task_id, agent_id, kind, summary, handoff_note, key, rationale, learnings, tags, labels)
+        asked = [dict(zip(_FIELDS, (*values, invalidates, value), strict=True))]
+    return _store(context, [_clean(context, item, agent_id) for item in asked])
+
+
+def _read(context: Context, path: Path | None) -> list[dict[str, Any]]:
+    if path is None:
+        text = context.lines_in()
+    else:
+        try:
+            text = (context.directory / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {path}: {error}") from error
+    return [_check_fields(item, number) for number, item in _objects(text)]
+
+
+def _objects(text: str) -> Iterator[tuple[int, Any]]:
+    """Yield the objects of a JSON document, or of JSON lines, each with its line."""
+    try:
+        whole = json.loads(text)
+        yield from enumerate(whole if isinstance(whole, list) else [whole], start=1)
+    except RecursionError as error:
+        raise UsageError("the JSON is nested too deep") from error
+    except ValueError:
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise UsageError(f"line {number} is not JSON: {error}", hint="write one object a line") from error
+
+
+def _check_fields(item: Any, number: int) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise UsageError(f"object {number} is not a JSON object")
+    for name, value in item.items():
+        if name not in _FIELDS:
+            raise UsageError(f"object {number} has an unknown key {name!r}", hint=f"known: {', '.join(_FIELDS)}")
+        if name in _TEXTS and not isinstance(value, str):
+            raise UsageError(f"object {number}: {name} must be a string")
+        if name in _LISTS and not (isinstance(value, list) and all(isinstance(part, str) for part in value)):
+            raise UsageError(f"object {number}: {name} must be an array of strings")
+    if item.get("kind", "note") not in KINDS[:-1]:
+        raise UsageError(f"object {number}: no kind {item['kind']!r}", hint=f"one of {', '.join(KINDS[:-1])}")
+    return item
+
+
+def _clean(context: Context, asked: dict[str, Any], agent: str) -> tuple[Draft, bool]:
+    """Turn what was asked into a draft: redacted, without empty fields, judged by the rules that need no log."""
+    said = {name: value for name, value in asked.items() if value not in (None, "", [])}
+    invalidates = said.pop("invalidates", [])
+    kind, actor = said.pop("kind", "note"), context.actor(said.pop("agent_id", agent))
+    body = redact_value(said)
+    redacted = body is not said and body != said
+    if kind in ("decision", "fact") and "key" in body and "summary" not in body:
+        body["summary"] = f"{body['key']} = {_shown(body.get('value'))}"
+    if invalidates:
+        body["ends"] = {"invalidates": invalidates}
+    judge(kind, actor, body, len(canonical(body)))
+    return Draft(kind, body, actor, context.now()), redacted
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _store(context: Context, drafts: list[tuple[Draft, bool]]) -> StoreResult:
+    if not drafts:
+        raise UsageError("there is nothing to store")
+    first = drafts[0][0]
+    stored: list[Stored] = []
+    with context.repository.write("store", first.actor, first.happened_at) as writing:
+        branch = context.branch(writing)
+        writing.tip(branch)
+        for draft, redacted in drafts:
+            seen = writing.spans(writing.tip(branch))
+            _settle(writing, seen, draft)
+            event = writing.append(branch, [draft])[0]
+            ends = draft.body.get("ends", {})
+            superseded, invalidated = ends.get("supersedes", ()), ends.get("invalidates", ())
+            task = draft.body.get("task_id", "")
+            stored.append(
+                Stored(event.id, event.kind, task, event.actor, tuple(superseded), tuple(invalidated), redacted)
+            )
+    return StoreResult(stored[-1].id, branch, tuple(stored))
+
+
+def _settle(reading: Reading, seen: Spans, draft: Draft) -> None:
+    """Apply the rules that look at the log, and write into the draft what it ends."""
+    ends = draft.body.get("ends", {})
+    if ends:
+        ends["invalidates"] = [_constraint(reading, seen, name) for name in dict.fromkeys(ends["invalidates"])]
+    rivals = _rivals(reading, seen, draft)
+    find_duplicate(draft.kind, draft.body, rivals)
+    if draft.kind in _REPLACING or draft.kind in ("decision", "fact"):
+        superseded = [identity for identity, _ in rivals]
+        if superseded:
+            draft.body["ends"] = {**ends, "supersedes": superseded}
+
+
+def _rivals(reading: Reading, seen: Spans, draft: Draft) -> list[tuple[str, dict[str, Any]]]:
+    """Return the active memories of the same kind about the same thing: the same key, or the same task."""
+    if draft.kind in ("decision", "fact"):
+        seqs = holders(reading.connection, seen, draft.kind, draft.body["key"])
+    else:
+        wanted = Filter(kinds=(draft.kind,), task=draft.body.get("task_id", ""))
+        seqs = newest(reading.connection, seen, wanted, 200 if wanted.task else 20)
+    events = reading.load(seqs)
+    return [(event.id, event.body or {}) for event in events.values()]
+
+
+def _constraint(reading: Reading, seen: Spans, name: str) -> str:
+    try:
+        place = reading.resolve(name)
+    except (NotFound, BedeError) as error:
+        return _refuse_missing(name, error.message)
+    if place.position > seen.get(place.line, 0):
+        return _refuse_missing(name, "it is on another branch")
+    event = reading.load([place.seq])[place.seq]
+    if event.kind != "discovered_constraint":
+        refuse("invalidates_kind_mismatch", f"{name} is a {event.kind}, not a discovered_constraint")
+    if place.seq in endings(reading.connection, [place.seq], seen):
+        refuse("invalidates_not_active", f"{name} does not hold any more already")
+    return event.id
+
+
+def _refuse_missing(name: str, why: str) -> str:
+    refuse(
+        "invalidates_not_found",
+        f"there is no memory {name!r} to invalidate: {why}",
+        "'bede search' shows ids",
+    )
+    raise AssertionError

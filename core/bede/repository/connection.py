@@ -1,0 +1,226 @@
+"""Opening the file and holding its transactions.
+
+A write is one `BEGIN IMMEDIATE` with our own jittered retry, because SQLite's built-in wait starves writers; a
+read is one snapshot. Every fault of the file below becomes one of our own errors here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bede.errors import BedeError, Busy, Conflict, Corrupt, RepositoryNotFound, TooNew, Unavailable
+from bede.repository import schema
+
+#: How long a writer waits for another before it gives up, in seconds.
+WAIT = 10.0
+
+
+class Connection(sqlite3.Connection):
+    """A connection that remembers which file it opened."""
+
+    path: Path
+    inode: tuple[int, int]
+
+
+def connect(path: Path, *, read_only: bool = False, wait: float = WAIT) -> Connection:
+    """Open an existing database file and check that this code may use it.
+
+    Raises:
+        RepositoryNotFound: there is no such file.
+        TooNew: the file asks for a newer reader, or for a newer writer and `read_only` is not set.
+        Corrupt: the file is not a Bede database.
+        Unavailable: the system refuses to open it.
+        Busy: another process is recovering the file.
+    """
+    if not path.exists():
+        raise RepositoryNotFound(f"no database at {path}", hint="run 'bede init' in the project's root")
+    with translated(path):
+        connection = _open(path, read_only)
+        try:
+            retry(lambda: _tune(connection, read_only), wait)
+            _admit(connection, read_only)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _open(path: Path, read_only: bool) -> Connection:
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, timeout=0, check_same_thread=False, factory=Connection
+    )
+    found = path.stat()
+    connection.path, connection.inode = path, (found.st_dev, found.st_ino)
+    return connection
+
+
+def _tune(connection: Connection, read_only: bool) -> None:
+    """Set what every connection needs; the journal mode is a property of the file and set at creation."""
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cache_size = -8000")
+    if sys.platform == "darwin":
+        connection.execute("PRAGMA fullfsync = ON")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _admit(connection: Connection, read_only: bool) -> None:
+    path = connection.path
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != schema.APPLICATION_ID:
+        raise Corrupt(
+            f"not a Bede database: {path}",
+            hint="restore it from a backup, or move it away and run 'bede init'",
+        )
+    if version > schema.FORMAT:
+        _admit_newer(connection, read_only)
+    elif version < schema.FORMAT and not read_only:
+        with immediate(connection):
+            schema.migrate(connection, version)
+
+
+def _admit_newer(connection: Connection, read_only: bool) -> None:
+    path = connection.path
+    row = connection.execute("SELECT min_reader_version, min_writer_version, upgrade_hint FROM project").fetchone()
+    reader, writer, hint = row or (sys.maxsize, sys.maxsize, schema.UPGRADE_HINT)
+    if reader > schema.FORMAT:
+        raise TooNew(f"{path} needs a bede that reads format {reader}, this one reads {schema.FORMAT}", hint=hint)
+    if writer > schema.FORMAT and not read_only:
+        raise TooNew(
+            f"{path} needs a bede that writes format {writer}, this one writes {schema.FORMAT}; reading works",
+            hint=hint,
+        )
+
+
+def retry(act: Callable[[], object], wait: float) -> None:
+    """Do `act` again, with jitter, while another connection holds the file.
+
+    Raises:
+        Busy: it was still held after `wait` seconds.
+    """
+    deadline = time.monotonic() + wait
+    pause = 0.0002
+    while True:
+        try:
+            act()
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error):
+                raise
+        else:
+            return
+        if time.monotonic() > deadline:
+            raise Busy(
+                f"another process has held the store for {wait:g} s",
+                hint="try again; 'bede doctor' shows what holds it",
+            )
+        time.sleep(random.uniform(pause / 4, pause))
+        pause = min(pause * 1.5, 0.004)
+
+
+@contextmanager
+def immediate(connection: Connection, wait: float = WAIT) -> Iterator[None]:
+    """Hold the one write transaction; everything inside is committed, or nothing is.
+
+    The file is looked at before and after the commit, so that an acknowledgement is never given for a file that
+    was removed or replaced meanwhile.
+    """
+    with translated(connection.path):
+        retry(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
+        try:
+            same_file(connection)
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        same_file(connection)
+
+
+@contextmanager
+def snapshot(connection: Connection, wait: float = WAIT) -> Iterator[None]:
+    """Hold one unchanging view; inside another transaction it is that transaction's own."""
+    if connection.in_transaction:
+        yield
+        return
+    with translated(connection.path):
+        retry(lambda: _begin_reading(connection), wait)
+        try:
+            yield
+        finally:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+
+
+def _begin_reading(connection: Connection) -> None:
+    connection.execute("BEGIN")
+    try:
+        connection.execute("SELECT uuid FROM project").fetchone()
+    except sqlite3.Error:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def same_file(connection: Connection) -> None:
+    """Compare the file that is open with the one its path names now.
+
+    Raises:
+        RepositoryNotFound: the file was removed while in use.
+        Conflict: another file lies there.
+    """
+    path = connection.path
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise RepositoryNotFound(
+            f"the database was removed while in use: {path}",
+            hint="restore it, or run 'bede init' for a new one",
+        ) from error
+    if connection.inode != (found.st_dev, found.st_ino):
+        raise Conflict(f"the database was replaced while in use: {path}", hint="run the command again")
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's and the system's complaints about the file into errors of ours."""
+    try:
+        yield
+    except BedeError:
+        raise
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+    except OSError as error:
+        raise Unavailable(
+            f"cannot use {path}: {error.strerror or error}", hint="check the disk and the permissions"
+        ) from error
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _translate(error: sqlite3.Error, path: Path) -> BedeError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    text = f"{path}: {error}"
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Busy(f"another process holds the store: {text}", hint="try again")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return Corrupt(f"the database is damaged: {text}", hint="run 'bede verify', then restore a backup")
+    if code == sqlite3.SQLITE_FULL:
+        return Unavailable(f"the disk is full, nothing was written: {text}", hint="free some space and try again")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return Unavailable(f"the database cannot be written: {text}", hint="check the permissions and the disk")
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+        return Unavailable(f"the database cannot be reached: {text}", hint="check the disk, then run 'bede doctor'")
+    return Corrupt(f"the database does not answer as it should: {text}", hint="run 'bede verify'")

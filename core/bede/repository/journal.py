@@ -1,0 +1,86 @@
+"""The journal: every operation once, chained by hash.
+
+It is the reflog, the audit log and the tamper evidence in one. A row tells verb, actor, time, every ref it moved
+and, through its hash, the id of every event it appended. Undoing something is one more operation.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bede.errors import Corrupt, NotFound
+from bede.identity import ZERO, canonical, operation_hash
+from bede.records import Entry, Move
+
+_COLUMNS = "number, verb, actor, at, note, moves, last, hash"
+
+
+def append(
+    connection: sqlite3.Connection, row: Entry, before: str, names: Mapping[int, str], events: Sequence[str]
+) -> str:
+    """Write one operation and return its hex hash.
+
+    `row` is the operation without its hash, `before` the hash of the one before it, `names` the hex ids of the
+    events that its moves name, `events` the ids that it appended, in order of arrival.
+    """
+    text = canonical(row.note).decode() if row.note else ""
+    named = spell(row.moves, lambda seq: names[seq] if seq else "-")
+    value = operation_hash(before, row.number, row.verb, row.actor, row.at, text, named, events)
+    connection.execute(
+        "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (row.number, row.verb, row.actor, row.at, text, spell(row.moves, str), row.last, value),
+    )
+    return value.hex()
+
+
+def head(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Return number and hex hash of the newest operation; 0 and zeros before the first."""
+    row = connection.execute("SELECT number, hash FROM operation ORDER BY number DESC LIMIT 1").fetchone()
+    return (row[0], row[1].hex()) if row else (0, ZERO)
+
+
+def entry(connection: sqlite3.Connection, number: int) -> Entry:
+    """Return one operation.
+
+    Raises:
+        NotFound: there is none of that number.
+    """
+    row = connection.execute(f"SELECT {_COLUMNS} FROM operation WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        raise NotFound(f"no operation {number}", hint="'bede log --operations' lists them")
+    return _entry(row)
+
+
+def backwards(connection: sqlite3.Connection) -> Iterator[Entry]:
+    """Yield the operations, newest first."""
+    yield from map(_entry, connection.execute(f"SELECT {_COLUMNS} FROM operation ORDER BY number DESC"))
+
+
+def spell(moves: Sequence[Move], name: Callable[[int], object]) -> str:
+    """Return moves as lines `REF OLD NEW`, each event written by `name`."""
+    return "".join(f"{item.ref} {name(item.old)} {name(item.new)}\n" for item in moves)
+
+
+def parse(text: str) -> tuple[Move, ...]:
+    """Read moves back from their lines.
+
+    Raises:
+        Corrupt: a line has another shape.
+    """
+    try:
+        fields = [line.split(" ") for line in text.splitlines()]
+        return tuple(Move(ref, int(old), int(new)) for ref, old, new in fields)
+    except ValueError as error:
+        raise Corrupt("an operation's moves cannot be read", hint="run 'bede verify'") from error
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    number, verb, actor, at, note, moves, last, value = row
+    try:
+        told = json.loads(note) if note else {}
+    except ValueError as error:
+        raise Corrupt(f"operation {number} has an unreadable note", hint="run 'bede verify'") from error
+    return Entry(number, verb, actor, at, told, parse(moves), last, value.hex())

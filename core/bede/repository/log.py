@@ -1,0 +1,200 @@
+"""Events and payloads: appending them, and reading them back by place, by id and by arrival.
+
+An append is part of its caller's one transaction. Nothing here updates or deletes an event, ever; only `purge`
+destroys payloads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from bede.errors import Corrupt, NotFound
+from bede.identity import canonical, digest, event_id
+from bede.records import Draft, Event, Place, Spans
+from bede.repository import lines
+
+_COLUMNS = "e.seq, e.id, e.kind, e.parent, e.merged, e.actor, e.source, e.happened_at, e.line, e.position, p.body"
+_FROM = "FROM event e LEFT JOIN payload p USING (seq)"
+_BATCH = 500
+
+
+def prepare(draft: Draft) -> tuple[bytes, bytes, bytes]:
+    """Return salt, body and digest of a draft's payload: the part of an append that needs no lock.
+
+    Raises:
+        UsageError: the body has no canonical form.
+    """
+    body = canonical(draft.body)
+    salt = draft.salt or os.urandom(16)
+    return salt, body, digest(salt, body)
+
+
+def insert(
+    connection: sqlite3.Connection,
+    ends: dict[int, int],
+    draft: Draft,
+    prepared: tuple[bytes, bytes, bytes],
+    parents: Sequence[Place],
+) -> Event:
+    """Write one event behind its parents (none, one, or two for a merge) and return it."""
+    salt, body, payload = prepared
+    parent, merged = (*parents, None, None)[:2]
+    identity = event_id(
+        draft.kind, [place.id for place in parents], draft.actor, draft.source, draft.happened_at, payload
+    )
+    line, position = lines.place_next(connection, ends, parent, merged)
+    row = (
+        identity,
+        draft.kind,
+        parent.seq if parent else None,
+        merged.seq if merged else None,
+        draft.actor,
+        draft.source,
+        draft.happened_at,
+        payload,
+        line,
+        position,
+    )
+    cursor = connection.execute(
+        "INSERT INTO event (id, kind, parent, merged, actor, source, happened_at, digest, line, position) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )
+    seq = cursor.lastrowid or 0
+    connection.execute("INSERT INTO payload VALUES (?, ?, ?)", (seq, salt, body))
+    seqs = tuple(place.seq for place in parents)
+    return Event(
+        seq,
+        identity.hex(),
+        draft.kind,
+        seqs,
+        draft.actor,
+        draft.source,
+        draft.happened_at,
+        line,
+        position,
+        draft.body,
+    )
+
+
+def load(connection: sqlite3.Connection, seqs: Sequence[int]) -> dict[int, Event]:
+    """Return events by arrival number; those that do not exist are left out."""
+    found: dict[int, Event] = {}
+    for start in range(0, len(seqs), _BATCH):
+        part = seqs[start : start + _BATCH]
+        marks = ",".join("?" * len(part))
+        rows = connection.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.seq IN ({marks})", part)
+        found.update((event.seq, event) for event in map(_event, rows))
+    return found
+
+
+def place(connection: sqlite3.Connection, seq: int) -> Place:
+    """Return where an event lies.
+
+    Raises:
+        Corrupt: something names an event that is not there.
+    """
+    row = connection.execute("SELECT seq, id, line, position FROM event WHERE seq = ?", (seq,)).fetchone()
+    if row is None:
+        raise Corrupt(f"event number {seq} is named but missing", hint="run 'bede verify'")
+    return Place(row[0], row[1].hex(), row[2], row[3])
+
+
+def find(connection: sqlite3.Connection, prefix: str) -> Place:
+    """Return the one event whose id starts with `prefix` (hex, at least 4 digits).
+
+    Raises:
+        NotFound: no event or several do.
+    """
+    low = bytes.fromhex(prefix.ljust(64, "0"))
+    high = bytes.fromhex(prefix.ljust(64, "f"))
+    rows = connection.execute(
+        "SELECT seq, id, line, position FROM event WHERE id BETWEEN ? AND ? LIMIT 5", (low, high)
+    ).fetchall()
+    if len(rows) == 1:
+        seq, identity, line, position = rows[0]
+        return Place(seq, identity.hex(), line, position)
+    if not rows:
+        raise NotFound(f"no event {prefix}", hint="'bede log' lists events")
+    listed = ", ".join(row[1].hex()[:12] for row in rows)
+    raise NotFound(f"event id {prefix} is ambiguous: {listed}", hint="type more of the id")
+
+
+def walk(connection: sqlite3.Connection, seen: Spans, *, kinds: Sequence[str] = ()) -> Iterator[Event]:
+    """Yield what a view sees, newest first in order of arrival.
+
+    Each line is read backwards in steps and only as far as is asked for, so the first events of a long history are
+    cheap.
+    """
+    import heapq
+
+    streams = [_backwards(connection, line, upto, kinds) for line, upto in seen.items()]
+    yield from heapq.merge(*streams, key=lambda event: -event.seq)
+
+
+def _backwards(connection: sqlite3.Connection, line: int, upto: int, kinds: Sequence[str]) -> Iterator[Event]:
+    marks = f" AND e.kind IN ({','.join('?' * len(kinds))})" if kinds else ""
+    step = 32
+    while upto > 0:
+        rows = connection.execute(
+            f"SELECT {_COLUMNS} {_FROM} WHERE e.line = ? AND e.position <= ?{marks} ORDER BY e.position DESC LIMIT ?",
+            (line, upto, *kinds, step),
+        ).fetchall()
+        yield from map(_event, rows)
+        if len(rows) < step:
+            return
+        upto = rows[-1][9] - 1
+        step = min(step * 4, 4096)
+
+
+def between(connection: sqlite3.Connection, line: int, start: int, end: int) -> Iterator[Event]:
+    """Yield the events of one line from one position to another, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} {_FROM} WHERE e.line = ? AND e.position BETWEEN ? AND ? ORDER BY e.position",
+        (line, start, end),
+    )
+    yield from map(_event, rows)
+
+
+def after(connection: sqlite3.Connection, seq: int) -> Iterator[Event]:
+    """Yield all events that arrived after one, oldest first: what a follower reads."""
+    rows = connection.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.seq > ? ORDER BY e.seq", (seq,))
+    yield from map(_event, rows)
+
+
+def by_source(connection: sqlite3.Connection, source: str) -> int:
+    """Return the arrival number of the event that came from a foreign record, 0 when none did."""
+    row = connection.execute("SELECT seq FROM event WHERE source = ? AND source <> ''", (source,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def last(connection: sqlite3.Connection) -> int:
+    """Return the arrival number of the newest event."""
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
+
+
+def purge(connection: sqlite3.Connection, seqs: Iterable[int]) -> int:
+    """Destroy payloads, body and salt; return how many there were."""
+    return sum(connection.execute("DELETE FROM payload WHERE seq = ?", (seq,)).rowcount for seq in seqs)
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    seq, identity, kind, parent, merged, actor, source, happened_at, line, position, body = row
+    parents = tuple(seq for seq in (parent, merged) if seq is not None)
+    return Event(seq, identity.hex(), kind, parents, actor, source, happened_at, line, position, _body(body))
+
+
+def _body(stored: Any) -> dict[str, Any] | None:
+    if stored is None:
+        return None
+    try:
+        body = json.loads(stored)
+    except (ValueError, RecursionError) as error:
+        raise Corrupt("a payload is not the JSON that was written", hint="run 'bede verify'") from error
+    if not isinstance(body, dict):
+        raise Corrupt("a payload is not the JSON that was written", hint="run 'bede verify'")
+    return body

@@ -1,0 +1,55 @@
+"""Refs: the only thing in the log that moves.
+
+A ref names one event. Every move is part of an operation, so this room writes only what the journal is told in the
+same transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from bede.errors import NotFound
+
+MAIN = "main"
+
+
+def tip(connection: sqlite3.Connection, name: str) -> int:
+    """Return the arrival number of the event a ref names.
+
+    Raises:
+        NotFound: there is no such ref.
+    """
+    row = connection.execute("SELECT seq FROM ref WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        raise NotFound(f"no branch {name!r}", hint="'bede branches' lists them, 'bede fork' makes one")
+    return int(row[0])
+
+
+def find(connection: sqlite3.Connection, name: str) -> int:
+    """Return the arrival number of the event a ref names, 0 when there is no such ref."""
+    row = connection.execute("SELECT seq FROM ref WHERE name = ?", (name,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def all_refs(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return every ref with the arrival number of its event, by name."""
+    return dict(connection.execute("SELECT name, seq FROM ref ORDER BY name"))
+
+
+def put(connection: sqlite3.Connection, name: str, seq: int) -> None:
+    """Let a ref name another event, making it where it is new; 0 deletes it."""
+    if seq:
+        connection.execute("INSERT OR REPLACE INTO ref VALUES (?, ?)", (name, seq))
+    else:
+        connection.execute("DELETE FROM ref WHERE name = ?", (name,))
+
+
+def current(connection: sqlite3.Connection, worktree: str) -> str:
+    """Return the branch a worktree is on; `main` until it was told another."""
+    row = connection.execute("SELECT branch FROM worktree WHERE name = ?", (worktree,)).fetchone()
+    return str(row[0]) if row else MAIN
+
+
+def check_out(connection: sqlite3.Connection, worktree: str, branch: str) -> None:
+    """Remember which branch a worktree is on."""
+    connection.execute("INSERT OR REPLACE INTO worktree VALUES (?, ?)", (worktree, branch))

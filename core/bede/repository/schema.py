@@ -1,0 +1,102 @@
+"""The canonical tables, as a document: their comments are kept in the user's own file.
+
+Canonical tables only ever grow by forward migrations, one function each, run once in one transaction. Derived
+tables are none of this room's business: a projection that changed is dropped and built again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+#: "BEDE" in ASCII, so that `file` and other tools can tell the format.
+APPLICATION_ID = 0x42454445
+#: The format this code writes, and the oldest reader and writer that may use what it writes.
+FORMAT = 1
+MIN_READER = 1
+MIN_WRITER = 1
+UPGRADE_HINT = "install a newer bede: pip install --upgrade bede"
+
+#: Small pages: one append dirties eight of them, and each goes to the disk whole (measured: 0.3 of a commit).
+PAGE_SIZE = 2048
+
+TABLES = """
+CREATE TABLE project (          -- one row: who this memory is, and who may use the file
+  uuid TEXT NOT NULL,           -- the project's identity, never its path or name
+  secret BLOB NOT NULL,         -- 32 random bytes; salts of ingested records come from it
+  created_at INTEGER NOT NULL,  -- microseconds since 1970, UTC
+  min_reader_version INTEGER NOT NULL,
+  min_writer_version INTEGER NOT NULL,
+  upgrade_hint TEXT NOT NULL
+) STRICT;
+CREATE TABLE event (            -- an immutable fact, named by the hash of its canonical form
+  seq INTEGER PRIMARY KEY,      -- order of arrival in this file; no part of the id
+  id BLOB NOT NULL UNIQUE,      -- SHA-256 of kind, parents, actor, source, happened_at, digest
+  kind TEXT NOT NULL,
+  parent INTEGER,               -- seq of the event before; NULL for the first
+  merged INTEGER,               -- seq of the second parent of a merge, else NULL
+  actor TEXT NOT NULL,
+  source TEXT NOT NULL,         -- '' or the key of the foreign record it came from
+  happened_at INTEGER NOT NULL, -- microseconds since 1970, UTC
+  digest BLOB NOT NULL,         -- SHA-256 of the payload's salt and body
+  line INTEGER NOT NULL,        -- the maximal run of single-parent events it lies on
+  position INTEGER NOT NULL     -- its place on that line, from 1
+) STRICT;
+CREATE UNIQUE INDEX event_place ON event (line, position);
+CREATE UNIQUE INDEX event_source ON event (source) WHERE source <> '';
+CREATE TABLE payload (          -- what an event says; destroyed by a purge, and the history still verifies
+  seq INTEGER PRIMARY KEY,
+  salt BLOB NOT NULL,
+  body BLOB NOT NULL            -- canonical JSON, UTF-8
+) STRICT;
+CREATE TABLE line (             -- where a run of events branched off
+  line INTEGER PRIMARY KEY,
+  parent INTEGER,               -- the line it left, NULL for the first
+  at INTEGER,                   -- the position on it of the event it follows
+  merged INTEGER,               -- the line of a merge's second parent, else NULL
+  merged_at INTEGER
+) STRICT;
+CREATE TABLE ref (              -- a name for an event; nothing else in the log ever changes
+  name TEXT PRIMARY KEY,
+  seq INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE operation (        -- every change of refs, chained by hash: reflog, audit log, tamper evidence
+  number INTEGER PRIMARY KEY,   -- 1, 2, 3, …
+  verb TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  at INTEGER NOT NULL,          -- microseconds since 1970, UTC
+  note TEXT NOT NULL,           -- '' or canonical JSON of what the verb needs to tell
+  moves TEXT NOT NULL,          -- one line per ref: name, old seq, new seq; 0 is none
+  last INTEGER NOT NULL,        -- seq of the newest event once it was done
+  hash BLOB NOT NULL            -- SHA-256 of all this, the ids appended, and the hash before
+) STRICT;
+CREATE TABLE worktree (         -- which branch each git worktree is on; '' is the main one
+  name TEXT PRIMARY KEY,
+  branch TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE projection (       -- how far each derived table follows the log
+  name TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  seq INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Lay the canonical tables into an empty file, inside the caller's transaction."""
+    for statement in TABLES.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+#: `MIGRATIONS[n]` brings a file of format n to n + 1.
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Bring an older file up to `FORMAT`, inside the caller's transaction."""
+    for number in range(version, FORMAT):
+        MIGRATIONS[number](connection)
+    connection.execute(f"PRAGMA user_version = {FORMAT}")

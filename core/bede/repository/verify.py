@@ -1,0 +1,282 @@
+"""One walk over the whole history that recomputes everything it claims.
+
+Found are edited, deleted, reordered, inserted and swapped rows of every canonical table: payloads by their digest,
+events by their id, places and lines by laying them anew, operations by the chain, refs by replaying their moves. What
+a walk alone cannot find, a cut tail or a history rewritten as a whole, an anchor kept elsewhere shows.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+from bede.identity import ZERO, digest, event_id, operation_hash
+from bede.records import Finding, Verdict
+
+_LIMIT = 100
+
+
+def verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None = None) -> Verdict:
+    """Recompute the whole history and return what does not hold; never raises for what it finds.
+
+    `anchor` is the number and hex hash of an operation that the history must contain.
+    """
+    walk = _Walk(connection)
+    for check in (walk.events, walk.lines, walk.operations, walk.refs, walk.project, walk.strays):
+        check()
+    if anchor:
+        walk.anchored(*anchor)
+    return Verdict(
+        events=len(walk.ids) - 1,
+        operations=walk.count,
+        refs=len(walk.tips),
+        purged=len(walk.purged),
+        head=walk.head,
+        findings=tuple(walk.findings[:_LIMIT]),
+    )
+
+
+class _Walk:
+    """The state of one verification; each step trusts only what the steps before recomputed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.findings: list[Finding] = []
+        #: Hex ids by arrival number; the first stands for none.
+        self.ids: list[str] = ["-"]
+        self.places: list[tuple[int, int]] = [(0, 0)]
+        self.origins: dict[int, tuple[int | None, ...]] = {}
+        self.tips: dict[str, int] = {}
+        self.missing: set[int] = set()
+        self.purged: set[int] = set()
+        self.hashes: dict[int, str] = {}
+        self.head = ZERO
+        self.count = 0
+
+    def hold(self, table: str, row: Any, problem: str) -> None:
+        """Write down one finding."""
+        if len(self.findings) < _LIMIT:
+            self.findings.append(Finding(table, row if isinstance(row, int) else 0, problem))
+
+    def events(self) -> None:
+        """Recompute every payload digest, event id and place, in order of arrival."""
+        rows = self.connection.execute(
+            "SELECT e.seq, e.id, e.kind, e.parent, e.merged, e.actor, e.source, e.happened_at, e.digest, "
+            "e.line, e.position, p.salt, p.body FROM event e LEFT JOIN payload p USING (seq) ORDER BY e.seq"
+        )
+        ends: dict[int, int] = {}
+        for row in rows:
+            if self._is_plain(row, ends):
+                continue
+            try:
+                self._event(row, ends)
+            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                self.hold("event", row[0], f"the row cannot be read: {error}")
+                self.ids.append("?")
+                self.places.append((0, 0))
+
+    def _is_plain(self, row: tuple[Any, ...], ends: dict[int, int]) -> bool:
+        """Take in a row of the common sort, one that continues its parent's line, if nothing is wrong with it.
+
+        Written for speed, since a history is almost nothing else; whatever it does not take goes the long way.
+        """
+        (
+            seq,
+            identity,
+            kind,
+            parent,
+            merged,
+            actor,
+            source,
+            happened_at,
+            payload,
+            line,
+            position,
+            salt,
+            body,
+        ) = row
+        if merged is not None or type(body) is not bytes or type(parent) is not int or not 0 < parent < seq:
+            return False
+        if seq != len(self.ids) or self.places[parent] != (line, position - 1) or ends.get(line) != position - 1:
+            return False
+        form = (
+            f"bede event 1\nkind {kind}\nparent {self.ids[parent]}\nactor {actor}\nsource {source}\n"
+            f"happened {happened_at}\npayload {payload.hex()}\n"
+        )
+        if sha256(salt + body).digest() != payload or sha256(form.encode()).digest() != identity:
+            return False
+        self.ids.append(identity.hex())
+        self.places.append((line, position))
+        ends[line] = position
+        return True
+
+    def _event(self, row: tuple[Any, ...], ends: dict[int, int]) -> None:
+        (
+            seq,
+            identity,
+            kind,
+            parent,
+            merged,
+            actor,
+            source,
+            happened_at,
+            payload,
+            line,
+            position,
+            salt,
+            body,
+        ) = row
+        while len(self.ids) < seq:
+            self.hold("event", len(self.ids), "missing: the numbers of arrival have a gap")
+            self.ids.append("?")
+            self.places.append((0, 0))
+        if body is None:
+            self.missing.add(seq)
+        elif digest(salt, body) != payload:
+            self.hold("payload", seq, "the body or salt is not what the event commits to")
+        parents = [item for item in (parent, merged) if item is not None]
+        if any(not 0 < item < seq for item in parents) or (parent is None and (merged is not None or seq != 1)):
+            self.hold("event", seq, "its parents are not events before it")
+            parents = []
+        if event_id(kind, [self.ids[item] for item in parents], actor, source, happened_at, payload) != identity:
+            self.hold("event", seq, "the id is not the hash of its fields")
+        self.ids.append(identity.hex())
+        self.places.append((line, position))
+        if (line, position) != self._place(parents, ends):
+            self.hold("event", seq, "it does not lie where its parents put it")
+        ends[line] = max(position, ends.get(line, 0))
+
+    def _place(self, parents: list[int], ends: dict[int, int]) -> tuple[int, int]:
+        """Lay an event as an append does, and remember where a new line left."""
+        if len(parents) == 1:
+            line, position = self.places[parents[0]]
+            if ends.get(line) == position:
+                return line, position + 1
+        opened = len(self.origins) + 1
+        origin = self.places[parents[0]] if parents else (None, None)
+        second = self.places[parents[1]] if len(parents) > 1 else (None, None)
+        self.origins[opened] = (*origin, *second)
+        return opened, 1
+
+    def lines(self) -> None:
+        """Compare the lines with those that the events lay."""
+        stored = {
+            row[0]: tuple(row[1:])
+            for row in self.connection.execute("SELECT line, parent, at, merged, merged_at FROM line")
+        }
+        for line in stored.keys() | self.origins.keys():
+            if stored.get(line) != self.origins.get(line):
+                self.hold("line", line, "it is not where its first event puts it")
+
+    def operations(self) -> None:
+        """Recompute the chain, and replay every move of a ref on the way."""
+        rows = self.connection.execute(
+            "SELECT number, verb, actor, at, note, moves, last, hash FROM operation ORDER BY number"
+        )
+        arrived = 0
+        for row in rows:
+            self.count += 1
+            if self._is_append(row, arrived):
+                arrived += 1
+                continue
+            try:
+                arrived = self._operation(row, arrived)
+            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                self.hold("operation", row[0], f"the row cannot be read: {error}")
+        if arrived != len(self.ids) - 1:
+            self.hold("operation", self.count, "events arrived that no operation appended")
+
+    def _is_append(self, row: tuple[Any, ...], arrived: int) -> bool:
+        """Take in an operation of the common sort, one event appended to one ref, if nothing is wrong with it."""
+        number, verb, actor, at, note, moves, last, stored = row
+        if last != arrived + 1 or last >= len(self.ids) or number != self.count or verb == "purge":
+            return False
+        ref, _, rest = moves.partition(" ")
+        old = self.tips.get(ref, 0)
+        if rest != f"{old} {last}\n" or type(stored) is not bytes:
+            return False
+        new = self.ids[last]
+        form = (
+            f"bede operation 1\nbefore {self.head}\nnumber {number}\nverb {verb}\nactor {actor}\nat {at}\n"
+            f"note {note}\n{ref} {self.ids[old]} {new}\nevent {new}\n"
+        )
+        if sha256(form.encode()).digest() != stored:
+            return False
+        self.tips[ref] = last
+        self.hashes[number] = self.head = stored.hex()
+        return True
+
+    def _operation(self, row: tuple[Any, ...], arrived: int) -> int:
+        number, verb, actor, at, note, moves, last, stored = row
+        if number != self.count:
+            self.hold("operation", number, "the numbers have a gap")
+            self.count = number
+        spelled = "".join(self._replay(number, text) for text in moves.splitlines())
+        if not arrived <= last < len(self.ids):
+            self.hold("operation", number, "it names events that are not there")
+            last = arrived
+        value = operation_hash(
+            self.head, number, verb, actor, at, note, spelled, self.ids[arrived + 1 : last + 1]
+        ).hex()
+        if value != stored.hex():
+            self.hold("operation", number, "the hash does not follow from the row and the one before")
+        self.hashes[number] = self.head = stored.hex()
+        if verb == "purge" and note:
+            self.purged.update(json.loads(note).get("seqs", ()))
+        return int(last)
+
+    def _replay(self, number: int, text: str) -> str:
+        ref, old, new = text.split(" ")
+        if self.tips.get(ref, 0) != int(old):
+            self.hold("operation", number, f"{ref} was not where the move starts")
+        self.tips[ref] = int(new)
+        if not int(new):
+            del self.tips[ref]
+        return f"{ref} {self.ids[int(old)]} {self.ids[int(new)]}\n"
+
+    def refs(self) -> None:
+        """Compare the refs with where the journal left them."""
+        stored = dict(self.connection.execute("SELECT name, seq FROM ref"))
+        for name in stored.keys() | self.tips.keys():
+            if stored.get(name) != self.tips.get(name):
+                self.hold("ref", stored.get(name, 0), f"{name} is not where the journal left it")
+
+    def project(self) -> None:
+        """Compare the project's identity with what its first event says."""
+        rows = self.connection.execute("SELECT uuid, secret, created_at FROM project").fetchall()
+        if len(rows) != 1:
+            self.hold("project", len(rows), "there must be exactly one row")
+            return
+        uuid, secret, created_at = rows[0]
+        first = self.connection.execute("SELECT body FROM payload WHERE seq = 1").fetchone()
+        try:
+            body = json.loads(first[0])
+            said = (body["project_id"], body["secret_digest"], body["created_at"])
+            same = said == (uuid, sha256(secret).hexdigest(), created_at)
+        except (TypeError, ValueError, KeyError):
+            same = False
+        if not same:
+            self.hold("project", 1, "the identity is not what the first event says")
+
+    def strays(self) -> None:
+        """Find payloads without an event, and payloads that are gone without a purge."""
+        for (seq,) in self._stray_payloads():
+            self.hold("payload", seq, "it belongs to no event")
+        for seq in sorted(self.missing - self.purged):
+            self.hold("payload", seq, "missing, and no purge tells of it")
+        for seq in sorted(self.purged - self.missing):
+            self.hold("payload", seq, "there again, though it was purged")
+
+    def _stray_payloads(self) -> Iterator[tuple[int]]:
+        return self.connection.execute("SELECT seq FROM payload WHERE seq NOT IN (SELECT seq FROM event)")
+
+    def anchored(self, number: int, value: str) -> None:
+        """Hold the history against an operation that was written down elsewhere."""
+        found = self.hashes.get(number)
+        if found is None:
+            self.hold("operation", number, "the anchored operation is gone: the history was cut or replaced")
+        elif found != value:
+            self.hold("operation", number, "the anchored hash differs: the history was rewritten")
