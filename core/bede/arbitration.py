@@ -49,6 +49,8 @@ def judge(kind: str, agent: str, body: dict[str, Any], size: int) -> None:
         _judge_task_memory(kind, body)
     elif kind in ("decision", "fact"):
         _judge_keyed(kind, body)
+    elif kind == "run":
+        _judge_run(body)
     elif not str(body.get("summary", "")).strip():
         refuse("summary_too_short", f"a {kind} needs a summary")
     if body.get("ends", {}).get("invalidates") and kind != "discovered_constraint":
@@ -103,6 +105,13 @@ def _judge_keyed(kind: str, body: dict[str, Any]) -> None:
         refuse("value_missing", f"a {kind} says something", "say it with --value")
 
 
+def _judge_run(body: dict[str, Any]) -> None:
+    if not body.get("command"):
+        refuse("command_missing", "a run is of a command", "name it with --command")
+    if body.get("exit_status") is None:
+        refuse("exit_status_missing", "a run ended somehow", "say how with --exit-status")
+
+
 def is_statement(text: str) -> bool:
     """Tell whether a summary is long enough to say something: 30 characters with letters, or 12 of a dense script."""
     bare = text.strip()
@@ -111,13 +120,13 @@ def is_statement(text: str) -> bool:
     return dense >= IDEOGRAPHS or (len(bare) + dense * 2 >= LETTERS and letters * 2 >= len(bare))
 
 
-def same_outcome(kind: str, one: dict[str, Any], other: dict[str, Any]) -> bool:
+def same_outcome(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Tell whether two memories report the same outcome: learnings, note, value and exit status all equal."""
     names = ("learnings", "handoff_note", "value", "rationale", "exit_status", "ends", "labels", "tags")
     return all(one.get(name) == other.get(name) for name in names)
 
 
-def find_duplicate(kind: str, body: dict[str, Any], others: Iterable[tuple[str, dict[str, Any]]]) -> None:
+def find_duplicate(body: dict[str, Any], others: Iterable[tuple[str, dict[str, Any]]]) -> None:
     """Refuse a memory that an active one of the same kind and task already says.
 
     `others` are (id, body) of those. A changed outcome is never a duplicate, however alike the summaries are.
@@ -127,7 +136,7 @@ def find_duplicate(kind: str, body: dict[str, Any], others: Iterable[tuple[str, 
     """
     grams = trigrams(str(body.get("summary", "")))
     for identity, other in others:
-        if same_outcome(kind, body, other):
+        if same_outcome(body, other):
             similarity = overlap(grams, trigrams(str(other.get("summary", ""))))
             if similarity >= SAME:
                 raise Rejected(

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from json import JSONEncoder
 from typing import Any
 
 from bede.errors import UsageError
 
 ZERO = "0" * 64
 DEPTH = 64
+#: Bytes of a payload's salt. The length is fixed, so that no byte can be counted to the body instead.
+SALT = 16
 
+_ENCODE = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGENT = re.compile(r"[^\W_][\w.@:+-]{0,127}")
 _TASK = re.compile(r"[^\W_][\w./@:#+-]{0,127}")
@@ -32,11 +36,9 @@ def canonical(value: Any) -> bytes:
     Raises:
         UsageError: the value has no such form (NaN, a lone surrogate, nesting over 64 levels, a foreign type).
     """
-    import json
-
     _check_depth(value)
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        return _ENCODE(value).encode()
     except UnicodeEncodeError as error:
         raise UsageError(
             "text holds a lone surrogate, which no encoding can store",
@@ -48,20 +50,13 @@ def canonical(value: Any) -> bytes:
 
 def _check_depth(value: Any) -> None:
     """Walk level by level, so that hostile nesting cannot exhaust the stack."""
-    level = [value]
+    level: list[Any] = [value] if isinstance(value, (dict, list, tuple)) else []
     for _ in range(DEPTH):
-        level = [child for item in level for child in _children(item)]
+        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
+        level = [child for child in level if isinstance(child, (dict, list, tuple))]
         if not level:
             return
     raise UsageError(f"value is nested deeper than {DEPTH} levels")
-
-
-def _children(item: Any) -> Iterable[Any]:
-    if isinstance(item, dict):
-        return [child for child in item.values() if isinstance(child, (dict, list, tuple))]
-    if isinstance(item, (list, tuple)):
-        return [child for child in item if isinstance(child, (dict, list, tuple))]
-    return ()
 
 
 def digest(salt: bytes, body: bytes) -> bytes:
@@ -75,7 +70,7 @@ def event_id(kind: str, parents: Sequence[str], actor: str, source: str, happene
     `parents` are hex ids, `happened_at` is in microseconds since 1970 (UTC), `payload` is the 32-byte digest.
     No field may hold a line feed; `source` is empty or a JSON object on one line.
     """
-    ancestry = "".join(f"parent {parent}\n" for parent in parents)
+    ancestry = "".join([f"parent {parent}\n" for parent in parents])
     form = (
         f"bede event 1\nkind {kind}\n{ancestry}actor {actor}\nsource {source}\n"
         f"happened {happened_at}\npayload {payload.hex()}\n"
@@ -91,7 +86,7 @@ def operation_hash(
     `before` is the hex hash of the operation before (64 zeros for the first); `moves` are lines `REF OLD NEW`
     with hex ids or `-`; `events` are the hex ids it appended, in order of arrival.
     """
-    listed = "".join(f"event {event}\n" for event in events)
+    listed = "".join([f"event {event}\n" for event in events])
     form = (
         f"bede operation 1\nbefore {before}\nnumber {number}\nverb {verb}\nactor {actor}\nat {at}\n"
         f"note {note}\n{moves}{listed}"

@@ -18,6 +18,8 @@ from bede.records import Event
 
 #: Longest line of one memory, in characters.
 LONGEST = 1200
+#: What a line says that tells why something failed.
+_TROUBLE = re.compile(r"error|fail|fatal|panic|exception|traceback|denied|not found|undefined|cannot", re.IGNORECASE)
 #: Control, bidi and zero-width characters, and every line break: nothing of them reaches an agent.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 
@@ -55,19 +57,23 @@ def sentence(event: Event, *, short: bool = False) -> str:
     if not short:
         parts += [str(item) for item in body.get("learnings", ())]
         parts += [f"next: {body['handoff_note']}"] if body.get("handoff_note") else []
-        parts += [f"output ends: {_tail(body['output'])}"] if body.get("output") and body.get("exit_status") else []
+        parts += [telling(body["output"])] if body.get("output") and body.get("exit_status") else []
     task = f" {body['task_id']}" if body.get("task_id") else ""
     text = safe("; ".join(part for part in parts if part))
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    return f"- {timestamp(event.happened_at)[:16]}Z {event.actor}{task} [{event.id[:8]}] {text}"
+    when = timestamp(event.happened_at)[:16].replace("T", " ")
+    return f"- {when} {event.actor}{task} [{event.id[:8]}] {text}"
 
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _tail(output: str) -> str:
-    return output.strip()[-300:]
+def telling(output: str) -> str:
+    """Return the line of a failed command's output that tells most: the last that names an error, else the last."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    named = [line for line in lines if _TROUBLE.search(line)]
+    return (named or lines or [""])[-1][:160]
 
 
 def compose(head: str, sections: Iterable[Section], budget: int, count: Callable[[str], int]) -> Brief:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from bede.answers.brief import Section, sentence
 from bede.projections.state import State
@@ -37,8 +38,7 @@ def sections(reading: Reading, state: State, place: Place, recent: int) -> list[
         Section(title, [sentence(events[seq], short=short) for seq in seqs[:MOST] if seq in events], len(seqs))
         for title, seqs, short in groups
     ]
-    lines = [_overruled(events, *pair) for pair in overruled[:MOST]]
-    found.insert(6, Section("Overruled assumptions", [line for line in lines if line], len(overruled)))
+    found.insert(6, _overruled(events, overruled[:MOST], len(overruled)))
     return [*found, _recent(reading, place, recent, set(wanted))]
 
 
@@ -46,18 +46,16 @@ def _newest(seqs: Iterable[int]) -> list[int]:
     return sorted(set(seqs), reverse=True)
 
 
-def _overruled(events: dict[int, Event], old: int, new: int) -> str:
-    if old not in events or new not in events:
-        return ""
-    before, after = events[old].body or {}, events[new].body or {}
-    note = f"{before.get('key')} was {before.get('value')}, is {after.get('value')}"
-    return sentence(_with_summary(events[new], note), short=True)
-
-
-def _with_summary(event: Event, summary: str) -> Event:
-    from dataclasses import replace
-
-    return replace(event, kind="note", body={"summary": summary})
+def _overruled(events: dict[int, Event], pairs: Sequence[list[int]], total: int) -> Section:
+    """Return what no longer holds, the newest of each key first: what holds instead stands under decisions and facts."""
+    lines: dict[str, str] = {}
+    for old, new in pairs:
+        if old in events and new in events:
+            body = events[old].body or {}
+            key = str(body.get("key"))
+            note = {"summary": f"{key} is not {body.get('value')} any more"}
+            lines.setdefault(key, sentence(replace(events[new], kind="note", body=note), short=True))
+    return Section("Overruled assumptions", list(lines.values()), total)
 
 
 def _recent(reading: Reading, place: Place, limit: int, known: set[int]) -> Section:
@@ -66,6 +64,7 @@ def _recent(reading: Reading, place: Place, limit: int, known: set[int]) -> Sect
     for event in reading.walk(reading.spans(place)):
         if len(found) >= limit or event.kind == "project":
             break
-        if event.seq not in known:
+        # A run that is not its command's latest says nothing that still holds.
+        if event.seq not in known and event.kind != "run":
             found.append(event)
     return Section("Recent events", [sentence(event, short=True) for event in found], len(found))

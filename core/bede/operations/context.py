@@ -35,7 +35,7 @@ def context(
     *,
     budget: Annotated[int | None, Field("Most tokens of the answer, all of it counted", ge=200, le=200_000)] = None,
     at: Annotated[str | None, Field("Branch or event to look from")] = None,
-    recent: Annotated[int, Field("Most recent events shown", ge=0, le=200)] = 20,
+    recent: Annotated[int, Field("Most recent events shown", ge=0, le=200)] = 12,
 ) -> ContextResult:
     """Tell what holds now: blockers, decisions with reasons, constraints, tasks, facts, recent events.
 

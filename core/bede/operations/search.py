@@ -74,7 +74,7 @@ def search(
     now = context.now()
     wanted = Filter(
         kinds=tuple(kind or ()),
-        task=task_id,
+        task=task_id or None,
         agent=agent_id,
         tags=tuple(tags or ()),
         labels=tuple(labels or ()),

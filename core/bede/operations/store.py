@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,13 @@ Kind = Literal[
     "fact",
     "task",
     "note",
+    "run",
 ]
 _LISTS = ("learnings", "tags", "labels", "invalidates")
-_TEXTS = ("task_id", "agent_id", "kind", "summary", "handoff_note", "key", "rationale")
-_FIELDS = (*_TEXTS, *_LISTS, "value")
+_TEXTS = ("task_id", "agent_id", "kind", "summary", "handoff_note", "key", "rationale", "command", "output")
+_FIELDS = (*_TEXTS, *_LISTS, "value", "exit_status")
+#: Bytes kept of a run's output: its end, where the failure is told.
+_TAIL = 16_384
 _REPLACING = ("status_update", "fleet_member")
 
 
@@ -75,9 +79,12 @@ def store(
     key: Annotated[str, Field("What a decision or fact is about")] = "",
     value: Annotated[str | None, Field("What was decided, or holds")] = None,
     rationale: Annotated[str, Field("Why")] = "",
+    command: Annotated[str, Field("For run: the command that was run")] = "",
+    exit_status: Annotated[int | None, Field("For run: how it ended")] = None,
+    output: Annotated[str, Field("For run: the end of what it printed")] = "",
     from_: Annotated[Path | None, Field("Read JSON from a file, one object a line for many", cli_only=True)] = None,
 ) -> StoreResult:
-    """Store a memory: a hand-off, status, constraint, decision, fact, task or note.
+    """Store a memory: a hand-off, status, constraint, decision, fact, task, note, or a run that was not under `auto`.
 
     A status_update supersedes the task's earlier one, a decision or fact the earlier value of its key; a
     discovered_constraint may invalidate others. Secrets are redacted first. A memory that says nothing new, or too
@@ -88,8 +95,9 @@ def store(
     if input_ or from_:
         asked = _read(context, from_)
     else:
-        values = (task_id, agent_id, kind, summary, handoff_note, key, rationale, learnings, tags, labels)
-        asked = [dict(zip(_FIELDS, (*values, invalidates, value), strict=True))]
+        texts = (task_id, agent_id, kind, summary, handoff_note, key, rationale, command, output)
+        lists = (learnings, tags, labels, invalidates)
+        asked = [dict(zip(_FIELDS, (*texts, *lists, value, exit_status), strict=True))]
     return _store(context, [_clean(context, item, agent_id) for item in asked])
 
 
@@ -130,8 +138,10 @@ def _check_fields(item: Any, number: int) -> dict[str, Any]:
             raise UsageError(f"object {number}: {name} must be a string")
         if name in _LISTS and not (isinstance(value, list) and all(isinstance(part, str) for part in value)):
             raise UsageError(f"object {number}: {name} must be an array of strings")
-    if item.get("kind", "note") not in KINDS[:-1]:
-        raise UsageError(f"object {number}: no kind {item['kind']!r}", hint=f"one of {', '.join(KINDS[:-1])}")
+    if not isinstance(item.get("exit_status", 0), int) or isinstance(item.get("exit_status"), bool):
+        raise UsageError(f"object {number}: exit_status must be a whole number")
+    if item.get("kind", "note") not in KINDS:
+        raise UsageError(f"object {number}: no kind {item['kind']!r}", hint=f"one of {', '.join(KINDS)}")
     return item
 
 
@@ -142,12 +152,27 @@ def _clean(context: Context, asked: dict[str, Any], agent: str) -> tuple[Draft, 
     kind, actor = said.pop("kind", "note"), context.actor(said.pop("agent_id", agent))
     body = redact_value(said)
     redacted = body is not said and body != said
+    if kind == "run":
+        body = _as_run(body)
     if kind in ("decision", "fact") and "key" in body and "summary" not in body:
         body["summary"] = f"{body['key']} = {_shown(body.get('value'))}"
     if invalidates:
         body["ends"] = {"invalidates": invalidates}
     judge(kind, actor, body, len(canonical(body)))
     return Draft(kind, body, actor, context.now()), redacted
+
+
+def _as_run(body: dict[str, Any]) -> dict[str, Any]:
+    """Write a reported run as `auto` writes its own."""
+    said = dict(body)
+    if "command" in said:
+        try:
+            said["command"] = shlex.split(said["command"])
+        except ValueError:
+            said["command"] = [said["command"]]
+    if "output" in said:
+        said["output"] = said["output"].encode("utf-8", "replace")[-_TAIL:].decode(errors="ignore")
+    return said
 
 
 def _shown(value: Any) -> str:
@@ -181,7 +206,8 @@ def _settle(reading: Reading, seen: Spans, draft: Draft) -> None:
     if ends:
         ends["invalidates"] = [_constraint(reading, seen, name) for name in dict.fromkeys(ends["invalidates"])]
     rivals = _rivals(reading, seen, draft)
-    find_duplicate(draft.kind, draft.body, rivals)
+    if draft.kind != "run":
+        find_duplicate(draft.body, rivals)
     if draft.kind in _REPLACING or draft.kind in ("decision", "fact"):
         superseded = [identity for identity, _ in rivals]
         if superseded:
@@ -194,7 +220,7 @@ def _rivals(reading: Reading, seen: Spans, draft: Draft) -> list[tuple[str, dict
         seqs = holders(reading.connection, seen, draft.kind, draft.body["key"])
     else:
         wanted = Filter(kinds=(draft.kind,), task=draft.body.get("task_id", ""))
-        seqs = newest(reading.connection, seen, wanted, 200 if wanted.task else 20)
+        seqs = newest(reading.connection, seen, wanted, 200)
     events = reading.load(seqs)
     return [(event.id, event.body or {}) for event in events.values()]
 

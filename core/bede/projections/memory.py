@@ -40,7 +40,7 @@ _TABLES = (
   outcome TEXT NOT NULL,        -- a run's exit status; a digest of a decision's or fact's value
   ends TEXT NOT NULL            -- seqs it ends, each behind s (superseded) or i (invalidated)
 ) STRICT""",
-    "CREATE INDEX memory_task ON memory (task, seq) WHERE task <> ''",
+    "CREATE INDEX memory_task ON memory (task, kind, seq)",
     "CREATE INDEX memory_key ON memory (key, kind, seq) WHERE key <> ''",
     """CREATE TABLE ending (      -- derived: which event ended which
   target INTEGER NOT NULL,
@@ -58,10 +58,10 @@ _TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a search is narrowed to. Empty fields ask for nothing; lists are all asked for at once."""
+    """What a search is narrowed to. Empty fields ask for nothing, but a task of '' for memories of no task."""
 
     kinds: tuple[str, ...] = ()
-    task: str = ""
+    task: str | None = None
     agent: str = ""
     tags: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -233,12 +233,9 @@ def _where(wanted: Filter) -> tuple[str, list[Any]]:
     if wanted.kinds:
         clause += f" AND m.kind IN ({','.join('?' * len(wanted.kinds))})"
         values += wanted.kinds
-    # Naming the condition of the partial index lets SQLite use it.
-    for column, value in (("m.task <> '' AND m.task = ?", wanted.task), ("e.actor = ?", wanted.agent)):
-        if value:
-            clause += f" AND {column}"
-            values.append(value)
     bounds = (
+        ("m.task = ?", wanted.task),
+        ("e.actor = ?", wanted.agent or None),
         ("e.happened_at >= ?", wanted.since),
         ("e.happened_at < ?", wanted.until),
         ("e.seq < ?", wanted.before),

@@ -7,7 +7,6 @@ was acknowledged is on disk. A second Repository, on another database, has to of
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import uuid
@@ -100,8 +99,14 @@ class Reading:
         return Place(row[0], row[1].hex(), line, position)
 
     def meeting(self, one: Spans, other: Spans) -> Place:
-        """Return the newest event that two views share: where two branches parted."""
+        """Return the newest event that two views share: where two branches parted.
+
+        Raises:
+            UsageError: they share none.
+        """
         ends = [self.at(line, position) for line, position in lines.common(one, other).items()]
+        if not ends:
+            raise UsageError("the two share no event", hint="compare branches that were forked from one another")
         return max(ends, key=lambda place: place.seq)
 
     def spans(self, place: Place) -> Spans:
@@ -232,17 +237,15 @@ class Writing(Reading):
 
     def close(self, verb: str, actor: str, at: int, note: dict[str, Any]) -> None:
         """End the transaction as one operation of the journal; as none where nothing changed."""
-        places = [place for pair in self._moves.values() for place in pair if place]
-        names = {place.seq: place.id for place in places}
-        moves = tuple(
-            Move(ref, old.seq if old else 0, new.seq if new else 0)
-            for ref, (old, new) in self._moves.items()
-            if old != new
-        )
+        names, moves = {0: "-"}, []
+        for ref, (old, new) in self._moves.items():
+            names.update({place.seq: place.id for place in (old, new) if place})
+            if old != new:
+                moves.append(Move(ref, old.seq if old else 0, new.seq if new else 0))
         if not (moves or self._events or note):
             return
         head = self._head
-        row = Entry(head.number + 1, verb, actor, at, note, moves, head.last, "")
+        row = Entry(head.number + 1, verb, actor, at, note, tuple(moves), head.last, "")
         head.hash = journal.append(self.connection, row, head.hash, names, [event.id for event in self._events])
         head.number += 1
 
@@ -412,16 +415,11 @@ def _lay(path: Path, actor: str, at: int) -> None:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
         schema.create(connection)
-        identity, secret = str(uuid.uuid4()), os.urandom(32)
-        row = (identity, secret, at, schema.MIN_READER, schema.MIN_WRITER, schema.UPGRADE_HINT)
+        secret = os.urandom(32)
+        row = (str(uuid.uuid4()), secret, at, schema.MIN_READER, schema.MIN_WRITER, schema.UPGRADE_HINT)
         connection.execute("INSERT INTO project VALUES (?, ?, ?, ?, ?, ?)", row)
-        body = {
-            "project_id": identity,
-            "secret_digest": hashlib.sha256(secret).hexdigest(),
-            "created_at": at,
-        }
         writing = Writing(connection, Head(connection), ())
-        writing.append(refs.MAIN, [Draft("project", body, actor, at)])
+        writing.append(refs.MAIN, [Draft("project", schema.declare(schema.FORMAT, *row), actor, at)])
         writing.close("init", actor, at, {})
         connection.execute("COMMIT")
     finally:

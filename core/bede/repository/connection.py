@@ -6,6 +6,7 @@ read is one snapshot. Every fault of the file below becomes one of our own error
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import sys
@@ -25,6 +26,7 @@ class Connection(sqlite3.Connection):
     """A connection that remembers which file it opened."""
 
     path: Path
+    name: str
     inode: tuple[int, int]
 
 
@@ -57,7 +59,7 @@ def _open(path: Path, read_only: bool) -> Connection:
         uri, uri=True, isolation_level=None, timeout=0, check_same_thread=False, factory=Connection
     )
     found = path.stat()
-    connection.path, connection.inode = path, (found.st_dev, found.st_ino)
+    connection.path, connection.name, connection.inode = path, str(path), (found.st_dev, found.st_ino)
     return connection
 
 
@@ -135,17 +137,19 @@ def immediate(connection: Connection, wait: float = WAIT) -> Iterator[None]:
     The file is looked at before and after the commit, so that an acknowledgement is never given for a file that
     was removed or replaced meanwhile.
     """
-    with translated(connection.path):
+    try:
         retry(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
-        try:
-            same_file(connection)
-            yield
-            connection.execute("COMMIT")
-        except BaseException:
+        same_file(connection)
+        yield
+        connection.execute("COMMIT")
+        same_file(connection)
+    except BaseException as error:
+        if connection.in_transaction:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            raise
-        same_file(connection)
+        if isinstance(error, sqlite3.Error):
+            raise _translate(error, connection.path) from error
+        raise
 
 
 @contextmanager
@@ -154,13 +158,14 @@ def snapshot(connection: Connection, wait: float = WAIT) -> Iterator[None]:
     if connection.in_transaction:
         yield
         return
-    with translated(connection.path):
+    try:
         retry(lambda: _begin_reading(connection), wait)
-        try:
-            yield
-        finally:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, connection.path) from error
+    finally:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
 
 
 def _begin_reading(connection: Connection) -> None:
@@ -179,16 +184,15 @@ def same_file(connection: Connection) -> None:
         RepositoryNotFound: the file was removed while in use.
         Conflict: another file lies there.
     """
-    path = connection.path
     try:
-        found = path.stat()
+        found = os.stat(connection.name)  # noqa: PTH116 (a Path costs more, and every append comes by)
     except OSError as error:
         raise RepositoryNotFound(
-            f"the database was removed while in use: {path}",
+            f"the database was removed while in use: {connection.name}",
             hint="restore it, or run 'bede init' for a new one",
         ) from error
     if connection.inode != (found.st_dev, found.st_ino):
-        raise Conflict(f"the database was replaced while in use: {path}", hint="run the command again")
+        raise Conflict(f"the database was replaced while in use: {connection.name}", hint="run the command again")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bede.errors import Corrupt, NotFound
+from bede.errors import Corrupt, Internal, NotFound
 from bede.identity import ZERO, canonical, operation_hash
 from bede.records import Entry, Move
 
@@ -24,10 +24,15 @@ def append(
     """Write one operation and return its hex hash.
 
     `row` is the operation without its hash, `before` the hash of the one before it, `names` the hex ids of the
-    events that its moves name, `events` the ids that it appended, in order of arrival.
+    events that its moves name (`-` for 0), `events` the ids that it appended, in order of arrival.
+
+    Raises:
+        Internal: a name does not fit on its line, so that the hash would prove nothing.
     """
+    if "\n" in row.verb + row.actor or any(" " in item.ref or "\n" in item.ref for item in row.moves):
+        raise Internal(f"operation {row.number} has a name with a space or a line feed")
     text = canonical(row.note).decode() if row.note else ""
-    named = spell(row.moves, lambda seq: names[seq] if seq else "-")
+    named = spell(row.moves, names.__getitem__)
     value = operation_hash(before, row.number, row.verb, row.actor, row.at, text, named, events)
     connection.execute(
         "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -61,7 +66,7 @@ def backwards(connection: sqlite3.Connection) -> Iterator[Entry]:
 
 def spell(moves: Sequence[Move], name: Callable[[int], object]) -> str:
     """Return moves as lines `REF OLD NEW`, each event written by `name`."""
-    return "".join(f"{item.ref} {name(item.old)} {name(item.new)}\n" for item in moves)
+    return "".join([f"{item.ref} {name(item.old)} {name(item.new)}\n" for item in moves])
 
 
 def parse(text: str) -> tuple[Move, ...]:
@@ -71,7 +76,7 @@ def parse(text: str) -> tuple[Move, ...]:
         Corrupt: a line has another shape.
     """
     try:
-        fields = [line.split(" ") for line in text.splitlines()]
+        fields = [line.split(" ") for line in text.split("\n")[:-1]]
         return tuple(Move(ref, int(old), int(new)) for ref, old, new in fields)
     except ValueError as error:
         raise Corrupt("an operation's moves cannot be read", hint="run 'bede verify'") from error

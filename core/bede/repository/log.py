@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from bede.errors import Corrupt, NotFound
-from bede.identity import canonical, digest, event_id
+from bede.errors import Corrupt, Internal, NotFound
+from bede.identity import SALT, canonical, digest, event_id
 from bede.records import Draft, Event, Place, Spans
 from bede.repository import lines
 
@@ -27,9 +27,14 @@ def prepare(draft: Draft) -> tuple[bytes, bytes, bytes]:
 
     Raises:
         UsageError: the body has no canonical form.
+        Internal: a field holds a line feed or the salt has another length, so that the id would prove nothing.
     """
+    if "\n" in draft.kind + draft.actor + draft.source:
+        raise Internal(f"a field of an event of kind {draft.kind[:40]!r} holds a line feed")
     body = canonical(draft.body)
-    salt = draft.salt or os.urandom(16)
+    salt = draft.salt or os.urandom(SALT)
+    if len(salt) != SALT:
+        raise Internal(f"a salt has {len(salt)} bytes, not {SALT}")
     return salt, body, digest(salt, body)
 
 

@@ -6,8 +6,12 @@ tables are none of this room's business: a projection that changed is dropped an
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Callable
+from typing import Any
+
+from bede.errors import Corrupt
 
 #: "BEDE" in ASCII, so that `file` and other tools can tell the format.
 APPLICATION_ID = 0x42454445
@@ -91,12 +95,33 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
+def declare(
+    version: int, uuid: str, secret: bytes, created_at: int, reader: int, writer: int, hint: str
+) -> dict[str, Any]:
+    """Return what a project's first event says of its row, so that `verify` can hold one against the other."""
+    return {
+        "project_id": uuid,
+        "secret_digest": hashlib.sha256(secret).hexdigest(),
+        "created_at": created_at,
+        "format": version,
+        "min_reader_version": reader,
+        "min_writer_version": writer,
+        "upgrade_hint": hint,
+    }
+
+
 #: `MIGRATIONS[n]` brings a file of format n to n + 1.
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Bring an older file up to `FORMAT`, inside the caller's transaction."""
+    """Bring an older file up to `FORMAT`, inside the caller's transaction.
+
+    Raises:
+        Corrupt: there never was such a format.
+    """
     for number in range(version, FORMAT):
+        if number not in MIGRATIONS:
+            raise Corrupt(f"there is no format {number}", hint="restore the file from a backup")
         MIGRATIONS[number](connection)
     connection.execute(f"PRAGMA user_version = {FORMAT}")

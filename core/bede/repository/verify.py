@@ -13,10 +13,15 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-from bede.identity import ZERO, digest, event_id, operation_hash
+from bede.identity import SALT, ZERO, digest, event_id, operation_hash
 from bede.records import Finding, Verdict
+from bede.repository.schema import declare
 
 _LIMIT = 100
+#: A wider gap in the numbers of arrival ends the walk over events: one edited number must not cost a day.
+_WIDEST = 1000
+#: What is raised on the way by a row whose values make no sense.
+_SENSELESS = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
 
 
 def verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None = None) -> Verdict:
@@ -24,6 +29,24 @@ def verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None = None
 
     `anchor` is the number and hex hash of an operation that the history must contain.
     """
+    try:
+        return _verify(connection, anchor)
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):
+            raise
+    plain, connection.text_factory = connection.text_factory, _decode
+    try:
+        return _verify(connection, anchor)
+    finally:
+        connection.text_factory = plain
+
+
+def _decode(text: bytes) -> str:
+    """Read text that is no UTF-8 so that its row can be named; a hash over it never holds."""
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None) -> Verdict:
     walk = _Walk(connection)
     for check in (walk.events, walk.lines, walk.operations, walk.refs, walk.project, walk.strays):
         check()
@@ -69,11 +92,13 @@ class _Walk:
         )
         ends: dict[int, int] = {}
         for row in rows:
-            if self._is_plain(row, ends):
-                continue
+            if row[0] > len(self.ids) + _WIDEST:
+                self.hold("event", row[0], "a wide gap in the numbers of arrival lies before it")
+                return
             try:
-                self._event(row, ends)
-            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                if not self._is_plain(row, ends):
+                    self._event(row, ends)
+            except _SENSELESS as error:
                 self.hold("event", row[0], f"the row cannot be read: {error}")
                 self.ids.append("?")
                 self.places.append((0, 0))
@@ -99,6 +124,8 @@ class _Walk:
             body,
         ) = row
         if merged is not None or type(body) is not bytes or type(parent) is not int or not 0 < parent < seq:
+            return False
+        if len(salt) != SALT or "\n" in kind:
             return False
         if seq != len(self.ids) or self.places[parent] != (line, position - 1) or ends.get(line) != position - 1:
             return False
@@ -135,10 +162,12 @@ class _Walk:
             self.places.append((0, 0))
         if body is None:
             self.missing.add(seq)
-        elif digest(salt, body) != payload:
+        elif len(salt) != SALT or digest(salt, body) != payload:
             self.hold("payload", seq, "the body or salt is not what the event commits to")
+        if "\n" in kind + actor + source:
+            self.hold("event", seq, "a field holds a line feed, so that the id proves nothing")
         parents = [item for item in (parent, merged) if item is not None]
-        if any(not 0 < item < seq for item in parents) or (parent is None and (merged is not None or seq != 1)):
+        if any(not 0 < item < seq for item in parents) or (parent is None and merged is not None):
             self.hold("event", seq, "its parents are not events before it")
             parents = []
         if event_id(kind, [self.ids[item] for item in parents], actor, source, happened_at, payload) != identity:
@@ -179,12 +208,10 @@ class _Walk:
         arrived = 0
         for row in rows:
             self.count += 1
-            if self._is_append(row, arrived):
-                arrived += 1
-                continue
             try:
-                arrived = self._operation(row, arrived)
-            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                plain = self._is_append(row, arrived)
+                arrived = arrived + 1 if plain else self._operation(row, arrived)
+            except _SENSELESS as error:
                 self.hold("operation", row[0], f"the row cannot be read: {error}")
         if arrived != len(self.ids) - 1:
             self.hold("operation", self.count, "events arrived that no operation appended")
@@ -193,6 +220,8 @@ class _Walk:
         """Take in an operation of the common sort, one event appended to one ref, if nothing is wrong with it."""
         number, verb, actor, at, note, moves, last, stored = row
         if last != arrived + 1 or last >= len(self.ids) or number != self.count or verb == "purge":
+            return False
+        if "\n" in note:
             return False
         ref, _, rest = moves.partition(" ")
         old = self.tips.get(ref, 0)
@@ -214,7 +243,9 @@ class _Walk:
         if number != self.count:
             self.hold("operation", number, "the numbers have a gap")
             self.count = number
-        spelled = "".join(self._replay(number, text) for text in moves.splitlines())
+        if "\n" in verb + actor + note or moves[-1:] not in ("", "\n"):
+            self.hold("operation", number, "a line feed is added or missing, so that the hash proves nothing")
+        spelled = "".join(self._replay(number, text) for text in moves.split("\n")[:-1])
         if not arrived <= last < len(self.ids):
             self.hold("operation", number, "it names events that are not there")
             last = arrived
@@ -225,13 +256,15 @@ class _Walk:
             self.hold("operation", number, "the hash does not follow from the row and the one before")
         self.hashes[number] = self.head = stored.hex()
         if verb == "purge" and note:
-            self.purged.update(json.loads(note).get("seqs", ()))
+            self.purged.update(seq for seq in json.loads(note)["seqs"] if type(seq) is int)
         return int(last)
 
     def _replay(self, number: int, text: str) -> str:
         ref, old, new = text.split(" ")
         if self.tips.get(ref, 0) != int(old):
             self.hold("operation", number, f"{ref} was not where the move starts")
+        if text != f"{ref} {int(old)} {int(new)}" or int(new) < 0:
+            self.hold("operation", number, f"the move of {ref} is not spelt as it was written")
         self.tips[ref] = int(new)
         if not int(new):
             del self.tips[ref]
@@ -246,17 +279,20 @@ class _Walk:
 
     def project(self) -> None:
         """Compare the project's identity with what its first event says."""
-        rows = self.connection.execute("SELECT uuid, secret, created_at FROM project").fetchall()
+        rows = self.connection.execute(
+            "SELECT uuid, secret, created_at, min_reader_version, min_writer_version, upgrade_hint FROM project"
+        ).fetchall()
         if len(rows) != 1:
             self.hold("project", len(rows), "there must be exactly one row")
             return
-        uuid, secret, created_at = rows[0]
         first = self.connection.execute("SELECT body FROM payload WHERE seq = 1").fetchone()
+        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         try:
-            body = json.loads(first[0])
-            said = (body["project_id"], body["secret_digest"], body["created_at"])
-            same = said == (uuid, sha256(secret).hexdigest(), created_at)
-        except (TypeError, ValueError, KeyError):
+            said, found = json.loads(first[0]), declare(version, *rows[0])
+            # A newer format may have raised the compatibility numbers; who the project is never changes.
+            names = found if said["format"] == version else ("project_id", "secret_digest", "created_at")
+            same = all(found[name] == said[name] for name in names)
+        except _SENSELESS:
             same = False
         if not same:
             self.hold("project", 1, "the identity is not what the first event says")
