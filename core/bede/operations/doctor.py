@@ -21,6 +21,7 @@ from bede.operation import operation
 from bede.places import DATABASE, FOLDER
 from bede.records import Record
 from bede.repository import registry
+from bede.repository.connection import has_text_search
 
 #: Below this many bytes of free space a warning is due; below a tenth of it, writes will soon fail.
 _ROOM = 200_000_000
@@ -82,14 +83,12 @@ def _runtime(_context: Context) -> Iterator[Check]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     fine = sys.version_info >= (3, 11)
     yield Check("python", "ok" if fine else "fail", version, "" if fine else "use Python 3.11 or newer")
-    memory = sqlite3.connect(":memory:")
-    options = {row[0] for row in memory.execute("PRAGMA compile_options")}
-    memory.close()
-    has = "ENABLE_FTS5" in options and sqlite3.sqlite_version_info >= (3, 38)
+    searches = has_text_search()
+    has = searches and sqlite3.sqlite_version_info >= (3, 38)
     yield Check(
         "sqlite",
         "ok" if has else "fail",
-        f"{sqlite3.sqlite_version}{' with' if 'ENABLE_FTS5' in options else ' without'} full-text search",
+        f"{sqlite3.sqlite_version} {'with' if searches else 'without'} full-text search",
         "" if has else "use a Python whose SQLite is 3.38 or newer, with FTS5",
     )
 

@@ -228,3 +228,12 @@ def _translate(error: sqlite3.Error, path: Path) -> BedeError:
     if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
         return Unavailable(f"the database cannot be reached: {text}", hint="check the disk, then run 'bede doctor'")
     return Corrupt(f"the database does not answer as it should: {text}", hint="run 'bede verify'")
+
+
+def has_text_search() -> bool:
+    """Tell whether this Python's SQLite was built with FTS5."""
+    memory = sqlite3.connect(":memory:")
+    try:
+        return ("ENABLE_FTS5",) in memory.execute("PRAGMA compile_options").fetchall()
+    finally:
+        memory.close()

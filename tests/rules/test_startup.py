@@ -1,0 +1,99 @@
+"""What an everyday call may load: every call pays, and names of modules tell surer than a stopwatch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import surroundings
+
+#: Each of these costs more than a whole everyday call may.
+HEAVY = {
+    "asyncio",
+    "bede_cli.serve",
+    "importlib.metadata",
+    "mcp",
+    "mcp_types",
+    "numpy",
+    "platformdirs",
+    "pydantic",
+    "requests",
+    "rich",
+    "sqlite_utils",
+    "ssl",
+    "tiktoken",
+    "tomlkit",
+}
+
+#: Runs the command in this very interpreter, and tells on the last line of stderr what was loaded on the way.
+PROBE = """
+import sys
+before = set(sys.modules)
+from bede_cli.__main__ import main
+sys.argv = ["bede", *sys.argv[1:]]
+try:
+    status = main()
+except SystemExit as end:
+    status = end.code
+import json
+print(json.dumps([status or 0, sorted(set(sys.modules) - before)]), file=sys.stderr)
+"""
+
+
+def loaded(*arguments: str) -> set[str]:
+    """Run a command, and return the names of the modules that it brought in."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROBE, *arguments],
+        env=surroundings(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *said, last = done.stderr.splitlines()
+    status, names = json.loads(last)
+    assert status == 0, "\n".join(said)
+    return set(names)
+
+
+def verbs(names: set[str]) -> set[str]:
+    """Return the verbs among the names of modules."""
+    return {name.rpartition(".")[2] for name in names if name.startswith("bede.operations.")}
+
+
+def test_the_probe_sees_what_is_loaded() -> None:
+    names = loaded("--version")
+    assert {"bede", "bede_cli.__main__"} <= names
+
+
+def test_version_loads_nothing_heavy_and_no_repository() -> None:
+    names = loaded("--version")
+    assert sorted(names & (HEAVY | {"sqlite3", "typer"})) == []
+    assert not verbs(names)
+
+
+STORE = ("store", "--task-id", "T-1", "--agent-id", "ada", "--kind", "note", "--summary")
+SUMMARY = "The parser keeps comments in front of the first section"
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("status", ("status",)),
+        ("search", ("search", "parser")),
+        ("log", ("log",)),
+        ("fork", ("fork", "idea")),
+        ("store", (*STORE, SUMMARY, "--learnings", "A blank line ends a comment")),
+        ("auto", ("auto", "--task-id", "T-1", "--agent-id", "ada", "--", sys.executable, "-c", "")),
+    ],
+)
+def test_a_verb_loads_itself_and_nothing_heavy(project: Path, verb: str, arguments: tuple[str, ...]) -> None:
+    names = loaded(*arguments)
+    heavy = sorted(names & HEAVY)
+    assert not heavy, heavy
+    assert verbs(names) == {verb}
