@@ -1,0 +1,294 @@
+"""Credentials that are known by their shape alone.
+
+Vendors give their credentials a beginning that nothing else has; those beginnings, lengths and alphabets are
+public facts, gathered here as data. All of them hold a run of twenty letters, digits, `_`, `.` and `-`, so
+text is first reduced to its long runs, and only the shapes whose first bytes were met are ever compiled.
+Matching never goes back over what it has read: every pattern reads one alphabet greedily, or a bounded
+length, or stops at the next dot.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from functools import cache
+
+from bede.redact.places import Span, credential
+from bede.redact.values import is_opaque, is_shown, rx
+
+# A shape a line: kind, beginnings, what must follow. `^` marks beginnings too plain to be believed after a
+# hyphen or an underscore. `@` stands for `[A-Za-z0-9]`, `~` for `[A-Za-z0-9_-]`.
+_SHAPES = r"""
+aws-access-key AKIA|ASIA|ABIA|ACCA [A-Z0-9]{16}
+aws-access-key A3T [A-Z0-9]{17}
+aws-bedrock-key ABSK [A-Za-z0-9+/]{80,}={0,2}
+github-token ghp_|gho_|ghu_|ghs_|ghr_ @{36,}
+github-token github_pat_ [A-Za-z0-9_]{36,}
+gitlab-token glpat-|gldt-|glrt-|glrtr-|glft-|glffct-|glimt-|glsoat-|gloas-|glagent-|glptt-|glwt- [\w-]{20,}(?:\.~+)*
+gitlab-token glcbt- @{1,5}_~{20,}
+gitlab-token GR1348941 ~{20,}
+bitbucket-token ATBB|ATCTT3|BBDC- [\w=+/-]{28,}
+atlassian-token ATATT3 [\w=-]{60,}
+slack-token xoxb-|xoxa-|xoxp-|xoxo-|xoxr-|xoxs-|xoxe-|xoxc-|xoxd- [\w%.-]{10,}
+slack-token xoxe. xox[bp]-~{20,}
+slack-token xapp- \d-[A-Z0-9]+-\d+-@{16,}
+anthropic-key sk-ant- ~{20,}
+openai-key sk-proj-|sk-svcacct-|sk-admin-|sk-None- ~{20,}
+openai-key ^sk- (?=[A-Za-z]*\d)@{20,}
+openrouter-key sk-or- (?:v\d-)?~{32,}
+langfuse-key sk-lf- [0-9a-f-]{36}
+google-api-key AIza ~{35,}
+google-oauth ya29. [\w.-]{20,}
+google-oauth GOCSPX- ~{20,}
+stripe-key sk_live_|sk_test_|sk_prod_|rk_live_|rk_test_|rk_prod_|sk_org_ [A-Za-z0-9_]{10,}
+stripe-key whsec_ [A-Za-z0-9+/]{24,}={0,2}
+elevenlabs-key ^sk_ [0-9a-f]{48}
+npm-token npm_ @{36,}
+pypi-token pypi-AgE ~{50,}
+rubygems-token rubygems_ [0-9a-f]{48}
+crates-token cio @{32}
+nuget-key oy2 [a-z0-9]{43}
+clojars-token CLOJARS_ [0-9a-fA-F]{60}
+packagist-token packagist_ [a-z]{3}_[0-9a-f]{60,}
+docker-token dckr_pat_|dckr_oat_ ~{27,}
+artifactory-key AKCp @{60,}
+artifactory-key cmVmd @{59}
+sendgrid-key SG. ~{16,32}\.~{16,64}
+mailgun-key ^key- [0-9a-f]{32}
+brevo-key xkeysib-|xsmtpsib- [0-9a-f]{64}-@{16}
+resend-key ^re_ @{6,10}_@{20,}
+twilio-key ^SK [0-9a-f]{32}
+twilio-key ^SK [0-9A-F]{32}
+square-key sq0atp-|sq0csp-|sq0idp- ~{22,}
+square-key ^EAAA (?=~*\d)~{56,}
+facebook-token EAA @{90,}
+shopify-token shpat_|shpca_|shppa_|shpss_|shptka_|shprt_ [0-9a-fA-F]{32}
+razorpay-key rzp_live_|rzp_test_ @{14,}
+plaid-token access-production-|access-sandbox-|access-development- [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+flutterwave-key FLWSECK [_A-Z]{0,5}-[0-9a-zA-Z]{12,}(?:-X)?
+easypost-key EZAK|EZTK @{54}
+shippo-key shippo_live_|shippo_test_ [0-9a-fA-F]{40}
+duffel-token duffel_live_|duffel_test_ [\w=-]{43}
+digitalocean-token dop_v1_|doo_v1_|dor_v1_ [0-9a-f]{64}
+heroku-key HRKU- [\w-]{36,}
+alibaba-key LTAI @{16,24}
+tencent-key AKID @{32}
+yandex-key AQVN ~{35,38}
+yandex-key ^t1. [\w-]{20,}={0,2}\.~{80,}={0,2}
+scaleway-key SCW [A-Z0-9]{17}
+cloudflare-token cfut_|cfat_|cfk_ @{30,}
+cloudflare-token v1.0- [0-9a-f]{24}-[0-9a-f]{100,}
+fly-token fo1_ ~{40,}
+fly-token fm1a_|fm1r_|fm2_ [A-Za-z0-9+/]{60,}={0,3}
+netlify-token nfp_ @{36,}
+vercel-token vcp_|vck_|vci_|vca_|vcr_ @{24,}
+vercel-token vercel_blob_rw_ [A-Za-z0-9_]{30,}
+render-key rnd_ @{28,}
+supabase-key sbp_ [0-9a-f]{40}
+supabase-key sb_secret_ ~{20,}
+neon-key napi_ [a-z0-9]{50,}
+planetscale-token pscale_tkn_|pscale_pw_|pscale_oauth_ ~{32,}
+aiven-password AVNS_ ~{15,}
+mongodb-key mdb_sa_sk_ ~{30,}
+databricks-token dapi|dose|dkea [0-9a-f]{32}(?:-\d)?
+confluent-key cflt @{56,}
+pinecone-key pcsk_ [A-Za-z0-9_]{40,}
+vault-token hvs.|hvb.|hvr. ~{24,}
+vault-token ^s. (?=[A-Za-z]*\d)(?=[a-z0-9]*[A-Z])@{24}
+doppler-token dp.pt.|dp.st.|dp.ct.|dp.sa.|dp.scim.|dp.audit. (?:[a-z0-9_-]{2,35}\.)?@{40,44}
+onepassword-token ops_eyJ [A-Za-z0-9+/=_-]{100,}
+onepassword-key A3- [A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}
+age-key AGE-SECRET-KEY-1 [A-Z0-9]{58}
+pulumi-token pul- [0-9a-f]{40}
+infracost-key ico- @{32}
+tailscale-key tskey- [a-z]+-~{16,}
+grafana-token glsa_ @{32}_[0-9a-fA-F]{8}
+grafana-token glc_ [A-Za-z0-9+/]{32,}={0,3}
+grafana-token eyJrIjoi [A-Za-z0-9]{50,}={0,3}
+sentry-token sntryu_ [0-9a-f]{64}
+sentry-token sntrys_ [\w+/=-]{40,}
+newrelic-key NRAK-|NRJS-|NRII-|NRAA- ~{19,}
+dynatrace-token dt0c01.|dt0s01.|dt0s16. [A-Z0-9]{8,24}\.[A-Z0-9]{64}
+sonar-token sqp_|squ_|sqa_ [0-9a-f]{40}
+snyk-token snyk_uat.|snyk_sat. [\w.-]{30,}
+postman-key PMAK- [0-9a-fA-F]{24}-[0-9a-fA-F]{34}
+launchdarkly-key ^api-|^sdk-|^mob- [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+octopus-key ^API- [A-Z0-9]{25,27}
+buildkite-token bkua_ [0-9a-f]{40}
+circleci-token CCIPAT_|CCIPRJ_ @{16,}_[0-9a-f]{40}
+prefect-token pnu_|pnb_ @{36}
+sourcegraph-token sgp_|sgd_|slk_ (?:(?:[0-9a-f]{16}|local)_)?[0-9a-f]{40}
+readme-key rdme_ [a-z0-9]{64,}
+frameio-token fio-u- [\w=-]{64}
+figma-token figd_|figo_|figr_ ~{36,}
+airtable-token ^pat @{14}\.[0-9a-f]{64}
+notion-token secret_ @{43}
+notion-token ntn_ @{40,}
+linear-key lin_api_|lin_oauth_ @{32,}
+hubspot-token pat-na|pat-eu|pat-ap \d?-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+contentful-token CFPAT- ~{43}
+typeform-token tfp_ [\w.-]{40,}
+mapbox-token ^sk. eyJ~{40,}\.~{16,}
+trello-token ATTA [0-9a-f]{60,}
+huggingface-token hf_|api_org_ @{30,}
+replicate-token r8_ @{36,}
+groq-key gsk_ @{40,}
+xai-key xai- @{60,}
+perplexity-key pplx- @{40,}
+nvidia-key nvapi- ~{50,}
+fireworks-key ^fw_ @{20,}
+tavily-key tvly- (?:(?:dev|prod)-)?@{20,}
+firecrawl-key ^fc- [0-9a-f]{32}
+e2b-key e2b_ [0-9a-f]{40}
+langsmith-key lsv2_pt_|lsv2_sk_ [0-9a-f]{32}_[0-9a-f]{10}
+jina-key jina_ ~{40,}
+voyage-key ^pa- (?=~*\d)~{43}
+cerebras-key csk- [a-z0-9]{40,}
+wandb-key wandb_v1_ ~{40,}
+matrix-token syt_ @{2,80}_@{20}_@{6}
+kubernetes-token K10 [0-9a-f]{64}::server:[0-9a-f]{32}
+private-key LS0tLS1CRUdJTiB (?!DRVJU|QVUJM|TU0gUFVCTEl)[A-Za-z0-9+/]{40,}={0,2}
+jwt ^eyJ ~{8,}\.eyJ~{8,}(?:\.~*)?
+jwt ^eyJ ~{16,}(?:\.~*){4}
+"""
+
+# Shapes that do not begin with a literal, by the byte before their long run ...
+_BEFORE = {
+    b":": (
+        ("telegram-token", rb"(?<!\d)\d{8,10}:[\w-]{35}(?![\w-])"),
+        ("firebase-key", rb"AAAA[\w-]{7}:[\w-]{120,}"),
+        ("asana-token", rb"[012]/\d{13,20}(?:/\d{13,20})?:[0-9a-f]{32}"),
+        ("twitch-token", rb"oauth:[a-z0-9]{30}"),
+    ),
+    b"~": (
+        ("azure-client-secret", rb"[\w.~-]{3}\dQ~[\w.~-]{31,34}"),
+        ("openshift-token", rb"sha256~[\w-]{43}"),
+    ),
+    b"$": (("braintree-token", rb"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}"),),
+    b"/": (
+        ("google-oauth", rb"(?:1//0|4/0A)[\w-]{28,}"),
+        ("slack-webhook", rb"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[A-Za-z0-9+/]{20,}"),
+        ("discord-webhook", rb"(?<=/api/webhooks/)\d{16,20}/[\w-]{50,}"),
+        ("teams-webhook", rb"(?<=/IncomingWebhook/)\w{32}/[\w-]{36,}"),
+    ),
+}
+# ... or by a part of it.
+_WITHIN = (
+    (b".atlasv1.", "terraform-token", rb"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}"),
+    (b"-us", "mailchimp-key", rb"[0-9a-f]{32}-us\d{1,2}"),
+    (b"_mmk", "maxmind-key", rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
+    (b".", "discord-token", rb"[MNO][A-Za-z0-9]{23,27}\.[\w-]{6}\.[\w-]{27,}"),
+)
+
+RUN = b"x" * 20
+_BASE64 = (string.ascii_letters + string.digits + "+/_-.").encode()
+_ALPHABET = bytes(120 if chr(c).isalnum() and c < 128 or chr(c) in "_.-" else 32 for c in range(256))
+
+KINDS = (
+    frozenset(line.split(" ", 1)[0] for line in _SHAPES.strip().split("\n"))
+    | {kind for rows in _BEFORE.values() for kind, _ in rows}
+    | {kind for _, kind, _ in _WITHIN}
+)
+
+
+def outline(raw: bytes) -> bytes:
+    """Return the text with `x` for every byte of a run and a blank for every other, offsets unchanged."""
+    return raw.translate(_ALPHABET)
+
+
+def shaped(raw: bytes, shape: bytes) -> Iterator[Span]:
+    """Yield every credential that its shape gives away."""
+    at = shape.find(RUN)
+    while at >= 0:
+        end = shape.find(b" ", at)
+        end = end if end >= 0 else len(raw)
+        if not _is_plain(raw[at:end]):
+            yield from _begun(raw, at, end)
+            yield from _beside(raw, at, end)
+        at = shape.find(RUN, end)
+
+
+def _is_plain(run: bytes) -> bool:
+    # Twenty and more random characters without a digit or a capital: not in a thousand million credentials.
+    return run.islower() and run.translate(None, b"_.-").isalpha()
+
+
+@cache
+def _table() -> dict[bytes, list[tuple[bytes, str, bytes, bool]]]:
+    table: dict[bytes, list[tuple[bytes, str, bytes, bool]]] = {}
+    for line in _SHAPES.strip().split("\n"):
+        kind, beginnings, tail = line.split(" ", 2)
+        pattern = tail.replace("@", "[A-Za-z0-9]").replace("~", "[A-Za-z0-9_-]").encode()
+        for beginning in beginnings.split("|"):
+            prefix = beginning.lstrip("^").encode()
+            table.setdefault(prefix[:3], []).append((prefix, kind, pattern, beginning[0] == "^"))
+    return table
+
+
+def _begun(raw: bytes, at: int, end: int) -> Iterator[Span]:
+    table, reached = _table(), at
+    for start in _starts(raw, at, end):
+        rows = table.get(raw[start : start + 3]) or table.get(raw[start : start + 2])
+        if not rows or start < reached:
+            continue
+        span = _fitting(raw, start, rows)
+        if span:
+            reached = span[1]
+            if _is_real(raw, start, reached):
+                yield span
+                yield from _partner(raw, span)
+
+
+def _fitting(raw: bytes, start: int, rows: list[tuple[bytes, str, bytes, bool]]) -> Span | None:
+    inner = raw[start - 1 : start] in (b"_", b"-")
+    for prefix, kind, tail, plain in rows:
+        if raw.startswith(prefix, start) and not (plain and inner):
+            match = rx(tail).match(raw, start + len(prefix))
+            if match and not raw[match.end() : match.end() + 1].isalnum():
+                return start, match.end(), kind
+    return None
+
+
+def _starts(raw: bytes, at: int, end: int) -> Iterator[int]:
+    yield at
+    before = raw[at - 1 : at]
+    if before == b"\\":  # `\\nghp_…` and `\\u0022ghp_…` in escaped text
+        yield from (at + 1, at + 5)
+    elif before == b"%":  # `%3Dghp_…`
+        yield at + 2
+    for mark in rx(rb"[_.-](?=[A-Za-z0-9])").finditer(raw, at, end):
+        yield mark.end()
+
+
+def _is_real(raw: bytes, start: int, end: int) -> bool:
+    walled = b"\0" in (raw[start - 1 : start], raw[end : end + 1])
+    return not walled and not is_shown(raw[start:end])
+
+
+def _partner(raw: bytes, span: Span) -> Iterator[Span]:
+    """Yield the secret half, which AWS's own CSV and many a note put right behind the key's id."""
+    if span[2] == "aws-access-key":
+        half = rx(rb"[\s,:|;\"'/=]{1,4}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=\0])").match(raw, span[1])
+        if half and not rx(rb"[0-9a-f]{40}").fullmatch(half[1]):
+            yield *half.span(1), "aws-secret-key"
+
+
+def _beside(raw: bytes, at: int, end: int) -> Iterator[Span]:
+    """Yield what is known by the byte before the run, the word before it, or a part of it."""
+    for kind, pattern in _BEFORE.get(raw[at - 1 : at], ()):
+        match = rx(pattern).search(raw, max(0, at - 72), end)
+        if match and match.end() > at and _is_real(raw, *match.span()):
+            yield *match.span(), kind
+    if raw[at - 1 : at] in (b"+", b"/"):  # the run is the middle of base64, whose beginning may be a shape's
+        before = raw[max(0, at - 160) : at]
+        yield from _begun(raw, at - len(before) + len(before.rstrip(_BASE64)), at)
+    for needle, kind, pattern in _WITHIN:
+        if raw.find(needle, at, end) >= 0:
+            for match in rx(pattern).finditer(raw, at, end):
+                if _is_real(raw, *match.span()):
+                    yield *match.span(), kind
+    word = raw[max(0, at - 7) : at].lower()
+    if word.endswith((b"bearer ", b"basic ")):
+        yield from credential(raw, at, word.strip())
+    elif word[:-1].endswith(b"_pat") and word[-1:] in (b"=", b":") and is_opaque(raw[at:end], firm=True):
+        yield at, end, "token"
