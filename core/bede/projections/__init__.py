@@ -40,8 +40,8 @@ class Text:
 
 def _texts(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
     for event in events:
-        if event.kind in KINDS and event.body is not None:
-            yield event.seq, text_of(event.body)
+        if event.kind in KINDS and event.body is not None and (said := text_of(event.body)):
+            yield event.seq, said
 
 
 #: Every projection, in the order in which they follow.

@@ -58,8 +58,9 @@ def fold(state: State, rows: Iterable[Row]) -> State:
             apply(state, *row)
         for word in row[5].split():
             state["constraints"].pop(word[1:], None)
-            # Status, fleet, decision and fact have just taken the place of what they supersede.
-            if row[1] == "merge":
+            # Status, fleet, decision and fact have just taken the place of what they supersede; a merge takes none,
+            # nor does what was purged.
+            if row[1] == "merge" or not (row[2] or row[3]):
                 _end(state, int(word[1:]))
     return state
 
@@ -76,7 +77,8 @@ def _task(state: State, seq: int, kind: str, task: str, *_rest: str) -> None:
     if not task:
         return
     entry = list(state["tasks"].get(task, (0, 0, 0)))
-    entry[("task", "status_update", "task_handoff").index(kind)] = seq
+    spot = ("task", "status_update", "task_handoff").index(kind)
+    entry[spot] = max(seq, entry[spot])  # A merge brings older ones in later.
     _renew(state["tasks"], task, entry, TASKS)
 
 
@@ -85,7 +87,7 @@ def _constraint(state: State, seq: int, *_rest: str) -> None:
 
 
 def _fleet(state: State, seq: int, _kind: str, task: str, *_rest: str) -> None:
-    _renew(state["fleet"], task, seq, TASKS)
+    _renew(state["fleet"], task, max(seq, state["fleet"].get(task, 0)), TASKS)
 
 
 def _keyed(state: State, seq: int, kind: str, _task: str, key: str, outcome: str, *_rest: str) -> None:
@@ -102,8 +104,10 @@ def _run(state: State, seq: int, _kind: str, _task: str, command: str, outcome: 
     if not command:
         return
     failed = outcome not in ("0", "")
-    runs, failures, _ = state["runs"].get(command, (0, 0, 0))
-    _renew(state["runs"], command, [runs + 1, failures + failed, seq], RUNS)
+    runs, failures, last = state["runs"].get(command, (0, 0, 0))
+    _renew(state["runs"], command, [runs + 1, failures + failed, max(seq, last)], RUNS)
+    if seq < last:  # A merge brought it in; what came out later still holds.
+        return
     if failed:
         first, _, times = state["blockers"].get(command, (seq, seq, 0))
         _renew(state["blockers"], command, [first, seq, times + 1], BLOCKERS)

@@ -1,0 +1,468 @@
+"""The text index: which memories a query is about, best first.
+
+An inverted index of words (FTS5, contentless, Porter stems) and an index of character grams over the *vocabulary*,
+not over the texts. New rows wait in `text_fresh` and enter both by the batch, because a commit that touches FTS5
+costs four times a bare one. A query is data: every literal that is stored is found, in the middle of words too.
+Never holds the text of more than a batch, never decides what a caller may see, never writes while searching.
+`docs/records/search.md` has the reasons and the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+
+from bede.projections import words
+from bede.projections.words import Scale, Sought
+
+NAME = "text"
+VERSION = 1
+
+#: Rows that wait before they are indexed together, and the length from which a text does not wait.
+BATCH = 64
+LONG_TEXT = 4096
+
+#: How far a search goes; what each bound means for a caller is said in docs/records/search.md.
+PROBE = 2000
+RANKED = 10_000
+RECENT = 200_000
+CHECKED = 20_000
+GLANCE = 1000
+STEPS = 500_000
+POOL = 32
+COMMON_POOL = 128
+SPELLINGS = 32
+
+_TABLES = (
+    """CREATE VIRTUAL TABLE text_words USING fts5 (
+  body, content='', tokenize = "porter unicode61 remove_diacritics 0 categories 'L* N* M* S* P* C*'"
+)""",
+    """CREATE TABLE text_term (   -- derived: every word of the indexed texts
+  id INTEGER PRIMARY KEY,
+  term TEXT NOT NULL UNIQUE
+) STRICT""",
+    """CREATE VIRTUAL TABLE text_grams USING fts5 (
+  term, content='', columnsize=0, detail=none, tokenize = 'trigram'
+)""",
+    """CREATE TABLE text_fresh (  -- derived: rows that wait to be indexed
+  seq INTEGER PRIMARY KEY,
+  text TEXT NOT NULL
+) STRICT""",
+    """CREATE TABLE text_state (  -- derived: one row, what is indexed
+  rows INTEGER NOT NULL,
+  chars INTEGER NOT NULL,
+  oldest INTEGER NOT NULL,
+  newest INTEGER NOT NULL
+) STRICT""",
+    "INSERT INTO text_state VALUES (0, 0, 0, 0)",
+    # Left to itself FTS5 now and then rewrites most of the index within one append; see `_merge`.
+    "INSERT INTO text_words (text_words, rank) VALUES ('automerge', 0), ('crisismerge', 1000)",
+    "INSERT INTO text_grams (text_grams, rank) VALUES ('automerge', 0), ('crisismerge', 1000)",
+)
+
+Read = Callable[[Sequence[int]], Mapping[int, str]]
+Admit = Callable[[Sequence[int]], set[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that answers a query. Above 1 the query as a whole stands in it; at most 2."""
+
+    seq: int
+    score: float
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Lay the empty tables."""
+    for statement in _TABLES:
+        connection.execute(statement)
+
+
+def drop(connection: sqlite3.Connection) -> None:
+    """Remove the tables."""
+    for table in ("text_words", "text_grams", "text_term", "text_fresh", "text_state"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
+    """Take in rows, inside the caller's transaction. They are found at once, whether or not they wait."""
+    taken = [(seq, _storable(text)) for seq, text in rows]
+    (waiting,) = connection.execute("SELECT count(*) FROM text_fresh").fetchone()
+    if waiting + len(taken) < BATCH and all(len(text) < LONG_TEXT for _, text in taken):
+        connection.executemany("INSERT INTO text_fresh VALUES (?, ?)", taken)
+        return
+    _index(connection, connection.execute("SELECT seq, text FROM text_fresh ORDER BY seq").fetchall())
+    connection.execute("DELETE FROM text_fresh")
+    for start in range(0, len(taken), 1000):
+        _index(connection, taken[start : start + 1000])
+
+
+def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
+    """Take out rows, given the same text as when they were added, so that no word of theirs stays in the tables.
+
+    Rows that are not there are left alone. Rewrites the index of words: meant for a purge, not for every day.
+    """
+    gone: list[tuple[int, str]] = []
+    for seq, text in rows:
+        if not connection.execute("DELETE FROM text_fresh WHERE seq = ?", (seq,)).rowcount:
+            gone += [(seq, _storable(text))] if _is_indexed(connection, seq) else []
+    if not gone:
+        return
+    used: set[str] = set()
+    for seq, text in gone:
+        found = words.tokens(text)
+        used.update(filter(words.is_word, found))
+        connection.execute(
+            "INSERT INTO text_words (text_words, rowid, body) VALUES ('delete', ?, ?)", (seq, " ".join(found))
+        )
+    _count(connection, gone, -1)
+    _forget(connection, used)
+    connection.execute("INSERT INTO text_words (text_words) VALUES ('optimize')")
+    connection.execute("INSERT INTO text_grams (text_grams) VALUES ('optimize')")
+
+
+def candidates(
+    connection: sqlite3.Connection, query: str, *, limit: int, read: Read, admit: Admit
+) -> list[Hit]:
+    """Return the memories that a query is about, best first, at most `limit`.
+
+    The query as a whole is looked for as a literal, and its words as a question; a literal hit stands above all
+    others. `admit` says which rows the caller may see, `read` gives their texts. Nothing relevant: an empty list.
+    """
+    asked = words.question(query)
+    if limit < 1 or not asked.raw:
+        return []
+    return _Search(connection, asked, limit, read, admit).run()
+
+
+def _storable(text: str) -> str:
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _index(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]]) -> None:
+    if not rows:
+        return
+    used: set[str] = set()
+    bodies = []
+    for seq, text in rows:
+        found = words.tokens(text)
+        used.update(found)
+        bodies.append((seq, " ".join(found)))
+    connection.executemany("INSERT INTO text_words (rowid, body) VALUES (?, ?)", bodies)
+    _learn(connection, set(filter(words.is_word, used)))
+    _count(connection, rows, 1)
+    _merge(connection, len(rows))
+
+
+def _merge(connection: sqlite3.Connection, rows: int) -> None:
+    """Do a small, steady share of merging: enough that segments stay few however many rows there will be."""
+    pages = max(16, rows // 2)
+    connection.execute("INSERT INTO text_words (text_words, rank) VALUES ('merge', ?)", (pages,))
+    connection.execute("INSERT INTO text_grams (text_grams, rank) VALUES ('merge', ?)", (pages // 2,))
+
+
+def _count(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]], sign: int) -> None:
+    """Keep the totals; the span of seqs only ever widens, as it serves estimates."""
+    chars = sum(len(text) for _, text in rows)
+    connection.execute(
+        "UPDATE text_state SET rows = rows + ?, chars = chars + ?,"
+        " oldest = CASE newest WHEN 0 THEN ? ELSE min(oldest, ?) END, newest = max(newest, ?)",
+        (sign * len(rows), sign * chars, rows[0][0], rows[0][0], rows[-1][0]),
+    )
+
+
+def _learn(connection: sqlite3.Connection, used: set[str]) -> None:
+    """Add what is new among words to the vocabulary and its grams."""
+    new = connection.execute(
+        "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT term FROM text_term)", (json.dumps(sorted(used)),)
+    ).fetchall()
+    if not new:
+        return
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM text_term").fetchone()
+    connection.executemany("INSERT INTO text_term (term) VALUES (?)", new)
+    connection.execute(
+        "INSERT INTO text_grams (rowid, term) SELECT id, term FROM text_term WHERE id > ? ORDER BY id", (last,)
+    )
+
+
+def _forget(connection: sqlite3.Connection, used: set[str]) -> None:
+    """Take out of the vocabulary what no indexed row holds any more."""
+    for word in used:
+        if next(_newest(connection, _phrase((word,))), None) is None:
+            row = connection.execute("SELECT id, term FROM text_term WHERE term = ?", (word,)).fetchone()
+            connection.execute("INSERT INTO text_grams (text_grams, rowid, term) VALUES ('delete', ?, ?)", row)
+            connection.execute("DELETE FROM text_term WHERE id = ?", row[:1])
+
+
+def _is_indexed(connection: sqlite3.Connection, seq: int) -> bool:
+    return connection.execute("SELECT 1 FROM text_words WHERE rowid = ?", (seq,)).fetchone() is not None
+
+
+def _phrase(tokens: Sequence[str]) -> str:
+    """Spell tokens as one FTS5 string, in which nothing is syntax."""
+    return '"' + " ".join(tokens).replace('"', '""') + '"'
+
+
+def _any(matches: Iterable[str]) -> str:
+    return " OR ".join(dict.fromkeys(matches))
+
+
+def _newest(connection: sqlite3.Connection, match: str) -> Iterator[int]:
+    """Yield the rows of a match, newest first; of an empty one, none."""
+    if not match:
+        return
+    for (seq,) in connection.execute(
+        "SELECT rowid FROM text_words WHERE text_words MATCH ? ORDER BY rowid DESC", (match,)
+    ):
+        yield seq
+
+
+def _side_by_side(groups: Sequence[Sequence[str]]) -> str:
+    """Match one word of each group in a row, side by side; where there are too many ways, only all in one text."""
+    if math.prod(map(len, groups)) <= SPELLINGS:
+        return _any(map(_phrase, product(*groups)))
+    return " AND ".join(f"({_any(_phrase((word,)) for word in group)})" for group in groups)
+
+
+class _Search:
+    """One search: what was asked, what was looked at, what was found."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, asked: words.Question, limit: int, read: Read, admit: Admit
+    ) -> None:
+        self.connection, self.asked, self.limit, self.read, self.admit = connection, asked, limit, read, admit
+        self.texts: dict[int, str] = {}
+        self.whole: set[int] = set()
+        self.passed: set[int] = set()
+        state = connection.execute("SELECT rows, chars, oldest, newest FROM text_state").fetchone()
+        self.rows, self.chars, self.oldest, self.newest = state
+        self.fresh = {
+            seq: (text, words.searchable(text)) for seq, text in connection.execute("SELECT seq, text FROM text_fresh")
+        }
+        self.total = self.rows + len(self.fresh)
+        self.checks = GLANCE
+
+    def run(self) -> list[Hit]:
+        """Look in the cheap places first, and in the dear ones only while the query as a whole was not found."""
+        self.scale = self._scale()
+        self._look_at_fresh()
+        self._by_age(self._by_rank())
+        self._as_phrase()
+        if not self.whole:
+            self._as_part()
+        return self._best()
+
+    def _best(self) -> list[Hit]:
+        scores = {seq: self.scale.weigh(text) + (seq in self.whole) for seq, text in self.texts.items()}
+        order = sorted((seq for seq in scores if scores[seq] > 0), key=lambda seq: (-scores[seq], -seq))
+        return [Hit(seq, scores[seq]) for seq in order[: self.limit]]
+
+    # What was asked, weighed.
+
+    def _scale(self) -> Scale:
+        """Count every term, find other spellings for the missing words, and weigh them all."""
+        sought = [Sought(term) for term in self.asked.terms]
+        for one in sought:
+            one.count = self._count(one)
+        counts = Scale(sought).counts
+        for found in (counts(folded) for _, folded in self.fresh.values()):
+            for one, n in zip(sought, found, strict=True):
+                one.count += n > 0
+        missing = [one for one in sought if not one.count and one.term.stem]
+        self.checks = CHECKED if missing else GLANCE
+        for one in [one for one in missing if len(one.term.text) > 3][:4]:
+            self._respell(one)
+        half = self.total / 2
+        telling = self.total >= BATCH and any(one.count <= half for one in sought)
+        for one in sought:
+            rarity = math.log1p((self.total - one.count + 0.5) / (one.count + 0.5))
+            one.weight = 0.0 if telling and one.count > half else rarity * one.share
+        chars = self.chars + sum(len(text) for text, _ in self.fresh.values())
+        return Scale(sought, chars / max(self.total, 1))
+
+    def _count(self, one: Sought) -> int:
+        """Count the rows of a term; past the probe, estimate from how far back the probe had to go."""
+        count, last = self.connection.execute(
+            "SELECT count(*), min(rowid) FROM"
+            " (SELECT rowid FROM text_words WHERE text_words MATCH ? ORDER BY rowid DESC LIMIT ?)",
+            (_any(map(_phrase, one.spellings)), PROBE),
+        ).fetchone()
+        if count < PROBE:
+            return int(count)
+        span = self.newest - self.oldest + 1
+        return int(min(self.rows, count * span // max(1, self.newest - last + 1)))
+
+    def _respell(self, one: Sought) -> None:
+        word = one.term.text
+        waiting = {token for _, folded in self.fresh.values() for token in words.pieces(folded) if words.is_word(token)}
+        found = [token for token in waiting if word in token] + (self._spelled("holds", word) or [])
+        if not found and len(word) > 4:
+            found = [token for token in (*waiting, *self._near(word)) if words.is_near(word, token)]
+        if found:
+            nearest = sorted(set(found), key=lambda token: (not token.startswith(word), len(token), token))
+            one.respell(nearest[:SPELLINGS])
+            one.count = self._count(one)
+
+    # Where to look.
+
+    def _look_at_fresh(self) -> None:
+        """Look at the rows that wait: there are few, and no index knows them."""
+        rows = self.fresh.items()
+        found = [seq for seq, (text, folded) in rows if self._is_whole(text, folded) or self.scale.weigh(folded)]
+        self._take(found, whole=False, room=len(found))
+
+    def _by_rank(self) -> list[Sought]:
+        """Take the best rows of the rarer terms by BM25; return the terms that are too common for it."""
+        found = sorted((one for one in self.scale.sought if one.count and one.weight), key=lambda one: one.count)
+        rare: list[Sought] = []
+        total = 0
+        while len(rare) < len(found) and total + found[len(rare)].count <= RANKED:
+            total += found[len(rare)].count
+            rare.append(found[len(rare)])
+        if rare:
+            order = "ORDER BY rank" if total > POOL else ""
+            rows = self.connection.execute(
+                f"SELECT rowid FROM text_words WHERE text_words MATCH ? {order}",
+                (_any(_phrase(spelling) for one in rare for spelling in one.spellings),),
+            )
+            self._dig((seq for (seq,) in rows), want=POOL + self.limit, depth=RANKED)
+        return found[len(rare) :]
+
+    def _by_age(self, common: Sequence[Sought]) -> None:
+        """Take the newest rows that hold all the common terms, then those with fewer, until there are enough."""
+        parts = [f"({_any(map(_phrase, one.spellings))})" for one in common[:6]]
+        for kept in range(len(parts), 0, -1):
+            if kept < len(parts) and len(self.texts) >= self.limit:
+                return
+            rows = _newest(self.connection, " AND ".join(parts[:kept]))
+            self._dig(rows, want=COMMON_POOL, depth=RANKED if kept > 1 else RECENT)
+
+    def _as_phrase(self) -> None:
+        """Take the newest rows in which the query stands as a whole, its words being whole words."""
+        tokens = self.asked.tokens[: words.PHRASE]
+        if tokens and (len(tokens) > 1 or not self.whole):
+            self._look([[token] for token in tokens])
+
+    def _as_part(self) -> None:
+        """Look for the query inside and across words: by the vocabulary, and where that knows too much, row by row."""
+        groups = self._groups()
+        if groups is None:
+            checks = self.checks if self.texts else RECENT
+            seqs = self.connection.execute("SELECT rowid FROM text_words ORDER BY rowid DESC")
+            self._dig((seq for (seq,) in seqs), want=self.limit, depth=checks, checks=checks)
+        elif all(groups):
+            self._look(groups)
+        if not self.texts and any(map(words.is_word, self.asked.tokens)):
+            self._look([[words.LONG]])
+
+    def _look(self, groups: Sequence[Sequence[str]]) -> None:
+        """Take the newest rows that hold the whole query, among those with one word of each group side by side.
+
+        FTS5 walks all rows of a phrase's words before it answers. So while there are hits already, a phrase of
+        nothing but common words is left at that: the newest rows with all of them were looked at.
+        """
+        if self._is_cheap(groups):
+            checks = self.checks if self.texts else CHECKED
+            rows = _newest(self.connection, _side_by_side(groups))
+            self._dig(rows, want=self.limit, depth=RECENT, checks=checks)
+
+    def _is_cheap(self, groups: Sequence[Sequence[str]]) -> bool:
+        """Tell whether FTS5 has few enough rows to walk; if nothing was found yet, any number is."""
+        if not self.texts or self.checks == CHECKED:
+            return True
+        known = {one.term.text: one.count for one in self.scale.sought}
+        rarest = min(max((known.get(word, self.rows // 3) for word in group), default=0) for group in groups)
+        return math.prod(map(len, groups)) * len(groups) * rarest <= STEPS
+
+    def _groups(self) -> list[Sequence[str]] | None:
+        """Return which words may stand at each place of the query when its ends are parts of words.
+
+        An empty group: no row can hold it. None: the ends alone are known, and they say too little.
+        """
+        tokens = self.asked.tokens[: words.PHRASE]
+        if len(tokens) < 2:
+            only = [self._ends("holds", token) for token in tokens]
+            return [group for group in only if group is not None] or None
+        last = self._ends("starts", tokens[-1]) if len(tokens) == len(self.asked.tokens) else [tokens[-1]]
+        groups = [*([token] for token in tokens[1:-1]), *([] if last is None else [last])]
+        if len(tokens) > 2 and not self._is_possible(groups):
+            return [[]]
+        first = self._ends("ends", tokens[0])
+        return [*([] if first is None else [first]), *groups] or None
+
+    def _is_possible(self, groups: Sequence[Sequence[str]]) -> bool:
+        """Tell whether any row has one word of each group side by side, as far as that is cheap to ask."""
+        return self._is_cheap(groups) and next(_newest(self.connection, _side_by_side(groups)), None) is not None
+
+    def _ends(self, how: str, token: str) -> Sequence[str] | None:
+        if not words.is_open(token):
+            return [token]
+        return self._spelled(how, token) if words.is_word(token) else None
+
+    def _spelled(self, how: str, part: str) -> list[str] | None:
+        """Return the words of the vocabulary that start with, end with or hold a part; None for too many to tell."""
+        if how == "starts":
+            where, values = "term >= ?1 AND term < ?1 || char(0x10ffff)", [part]
+        elif how == "ends":
+            where, values = "substr(term, -length(?1)) = ?1", [part]
+        else:
+            where, values = "instr(term, ?1)", [part]
+        grams = {part[start : start + 3] for start in (*range(0, len(part) - 2, 3), len(part) - 3) if start >= 0}
+        if grams and how != "starts":
+            where += " AND id IN (SELECT rowid FROM text_grams WHERE text_grams MATCH ?2)"
+            values.append(" AND ".join(_phrase((gram,)) for gram in grams))
+        elif how != "starts" and self.texts:
+            return None
+        most = SPELLINGS if self.checks == GLANCE else 4 * SPELLINGS
+        found = self.connection.execute(f"SELECT term FROM text_term WHERE {where} LIMIT {most + 1}", values)
+        terms = [term for (term,) in found]
+        return terms if len(terms) <= most else None
+
+    def _near(self, word: str) -> list[str]:
+        """Return words of the vocabulary that share half of a word, among them those one letter away."""
+        half = len(word) // 2
+        rows = self.connection.execute(
+            "SELECT term FROM text_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)"
+            " AND length(term) BETWEEN ?2 - 1 AND ?2 + 1 LIMIT 2000",
+            (word[:half], len(word)),
+        )
+        return [term for (term,) in rows] + (self._spelled("ends", word[half:]) or [])
+
+    # Looking.
+
+    def _dig(self, rows: Iterator[int], *, want: int, depth: int, checks: int | None = None) -> None:
+        """Go through rows in order until `want` are taken, or `depth` were asked about.
+
+        With `checks` only rows that hold the whole query are taken, and at most so many texts are read.
+        """
+        rows, size, taken, read = islice(rows, depth), POOL, 0, 0
+        while taken < want and (checks is None or read < checks) and (batch := list(islice(rows, size))):
+            room = want - taken if checks is None else min(size, checks - read)
+            looked, kept = self._take(batch, whole=checks is not None, room=room)
+            taken, read, size = taken + kept, read + looked, min(size * 2, PROBE)
+
+    def _take(self, seqs: Sequence[int], *, whole: bool, room: int) -> tuple[int, int]:
+        """Read those of some rows that are admitted and new; return how many were read, and how many kept."""
+        new = [seq for seq in seqs if seq not in self.texts and seq not in self.passed]
+        if not new:
+            return 0, 0
+        admitted = self.admit(new)
+        self.passed.update(seq for seq in new if seq not in admitted)
+        chosen = [seq for seq in new if seq in admitted][:room]
+        kept = 0
+        for seq, text in self.read(chosen).items() if chosen else ():
+            if self._is_whole(text, words.fold(text)):
+                self.whole.add(seq)
+            elif whole:
+                self.passed.add(seq)
+                continue
+            self.texts[seq] = words.searchable(text)
+            kept += 1
+        return len(chosen), kept
+
+    def _is_whole(self, text: str, folded: str) -> bool:
+        return self.asked.needle in folded if self.asked.needle else self.asked.raw in text
