@@ -1,0 +1,40 @@
+"""The front door: `bede …` and `python -m bede_cli …`.
+
+Promises to import no more than the call needs: `--version` needs nothing, a verb its own module and the parser, the
+server the SDK. What answers within a deadline gets a narrower door here, before the parser is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Answer one command line and return its exit status."""
+    words = sys.argv[1:] if arguments is None else arguments
+    from bede_cli import exits
+
+    return exits.run(lambda: _answer(words), words)
+
+
+def _answer(words: list[str]) -> int:
+    if words == ["--version"]:
+        from bede import __version__
+        from bede_cli import terminal
+
+        terminal.say(sys.stdout, f"bede {__version__}\n")
+        return 0
+    # The narrow doors (an agent's hook, which knows neither parser nor output) open here, by their first word.
+    from bede_cli import app
+
+    return app.run(words, _serve)
+
+
+def _serve(**call: object) -> None:
+    from bede_cli.serve import serve
+
+    serve(**call)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
