@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bede.errors import BedeError, Rejected
-from bede.identity import check_agent, check_label, check_task
+from bede.identity import canonical, check_agent, check_label, check_task
 
 #: Largest canonical body of one memory, in bytes; a longer text belongs into a file that the memory names.
 LARGEST = 1_000_000
@@ -122,8 +122,15 @@ def is_statement(text: str) -> bool:
 
 def same_outcome(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Tell whether two memories report the same outcome: learnings, note, value and exit status all equal."""
-    names = ("learnings", "handoff_note", "value", "rationale", "exit_status", "ends", "labels", "tags")
-    return all(one.get(name) == other.get(name) for name in names)
+    left, right = _outcome(one), _outcome(other)
+    # Python takes 1 for True; their canonical forms differ.
+    return left == right and canonical(left) == canonical(right)
+
+
+def _outcome(body: dict[str, Any]) -> list[Any]:
+    """Return what came out; what a memory superseded is no part of it."""
+    names = ("learnings", "handoff_note", "value", "rationale", "exit_status", "labels", "tags")
+    return [*(body.get(name) for name in names), body.get("ends", {}).get("invalidates")]
 
 
 def find_duplicate(body: dict[str, Any], others: Iterable[tuple[str, dict[str, Any]]]) -> None:

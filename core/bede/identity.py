@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from json import JSONEncoder
 from typing import Any
 
-from bede.errors import UsageError
+from bede.errors import Corrupt, UsageError
 
 ZERO = "0" * 64
 DEPTH = 64
@@ -23,6 +23,7 @@ SALT = 16
 
 _ENCODE = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _AGENT = re.compile(r"[^\W_][\w.@:+-]{0,127}")
 _TASK = re.compile(r"[^\W_][\w./@:#+-]{0,127}")
 _LABEL = re.compile(r"[a-z][a-z0-9_-]*:[\w./@#+-]+")
@@ -95,9 +96,16 @@ def operation_hash(
 
 
 def timestamp(microseconds: int) -> str:
-    """Return RFC 3339 UTC, `2026-11-30T09:15:00.123456Z`."""
-    moment = _EPOCH + timedelta(microseconds=microseconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Return RFC 3339 UTC, `2026-11-30T09:15:00.123456Z`.
+
+    Raises:
+        Corrupt: no calendar has such a time.
+    """
+    try:
+        moment = _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError as error:
+        raise Corrupt(f"no time: {microseconds} microseconds since 1970", hint="run 'bede verify'") from error
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def instant(text: str, now: int) -> int:
@@ -111,7 +119,7 @@ def instant(text: str, now: int) -> int:
     age = re.fullmatch(r"(\d{1,9})([smhdw])", text.strip())
     if age:
         seconds = int(age[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[age[2]]
-        return now - seconds * 1_000_000
+        return max(now - seconds * 1_000_000, _FIRST)
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:

@@ -16,6 +16,8 @@ from bede.answers.views import gist
 from bede.identity import timestamp
 from bede.records import Event
 
+#: How often the rate of characters to tokens is set right before lines are taken away one by one.
+_TRIES = 3
 #: Longest line of one memory, in characters.
 LONGEST = 1200
 #: What a line says that tells why something failed.
@@ -35,9 +37,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The text, and how many lines of each section were left out."""
+    """The text, what it costs, and how many lines of each section were left out."""
 
     text: str
+    cost: int
     left_out: dict[str, int]
 
 
@@ -79,32 +82,41 @@ def telling(output: str) -> str:
 def compose(head: str, sections: Iterable[Section], budget: int, count: Callable[[str], int]) -> Brief:
     """Fill a fence with as many lines as fit into `budget`, counted by `count` on the whole text.
 
-    Sections take turns, line by line, so that a long one cannot crowd out the others; the text is counted as a
-    whole in the end, and gives way line by line until it fits.
+    Sections take turns, line by line, so that a long one cannot crowd out the others. Lines are chosen by their length, at
+    the rate of characters to tokens that the text itself turned out to have, so that a few counts of the whole do.
     """
     wanted = [section for section in sections if section.total]
-    chosen = _choose(wanted, budget - count(_fenced(head, wanted, [0] * len(wanted))), count)
-    text = _fenced(head, wanted, chosen)
-    while count(text) > budget and any(chosen):
-        longest = max(range(len(chosen)), key=lambda index: chosen[index])
-        chosen[longest] -= 1
+    rate = 3.2
+    for _ in range(_TRIES):
+        chosen = _choose(wanted, int(budget * rate) - len(_fenced(head, wanted, [0] * len(wanted))))
         text = _fenced(head, wanted, chosen)
+        cost = count(text)
+        rate = len(text) / max(cost, 1)
+        complete = all(taken == len(item.lines) for taken, item in zip(chosen, wanted, strict=True))
+        if cost <= budget and (complete or cost > budget * 0.8):
+            break
+    while cost > budget and any(chosen):
+        longest = max(range(len(chosen)), key=lambda index: chosen[index])
+        chosen[longest] = max(0, chosen[longest] - max(1, chosen[longest] * (cost - budget) // cost))
+        text = _fenced(head, wanted, chosen)
+        cost = count(text)
     left = {item.title: item.total - taken for item, taken in zip(wanted, chosen, strict=True) if item.total > taken}
-    return Brief(text, left)
+    return Brief(text, cost, left)
 
 
-def _choose(sections: list[Section], budget: int, count: Callable[[str], int]) -> list[int]:
+def _choose(sections: list[Section], room: int) -> list[int]:
+    """Return how many lines of each section fit into `room` characters when they take turns."""
     chosen = [0] * len(sections)
-    open_ = set(range(len(sections)))
+    open_ = list(range(len(sections)))
     while open_:
-        for index in sorted(open_):
+        for index in tuple(open_):
             lines = sections[index].lines
-            cost = count(lines[chosen[index]] + "\n") if chosen[index] < len(lines) else budget + 1
-            if cost > budget:
-                open_.discard(index)
+            cost = len(lines[chosen[index]]) + 1 if chosen[index] < len(lines) else room + 1
+            if cost > room:
+                open_.remove(index)
             else:
                 chosen[index] += 1
-                budget -= cost
+                room -= cost
     return chosen
 
 

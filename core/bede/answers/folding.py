@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Any
 
 from bede.answers.brief import Section, sentence
 from bede.projections.state import State
 from bede.records import Event, Place
 from bede.repository import Reading
 
-#: Most lines prepared of one section; a budget never takes more.
-MOST = 80
+#: Events that are looked through for recent ones, and loaded at once for one section.
+_LOOKED, _CHUNK = 200, 24
+
+
+class Lines(Sequence[str]):
+    """The lines of some memories, each rendered when it is asked for: a budget takes only the first of many."""
+
+    def __init__(self, reading: Reading, seqs: Sequence[int], short: bool) -> None:
+        self._reading, self._seqs, self._short = reading, seqs, short
+        self._made: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._seqs)
+
+    def __getitem__(self, index: Any) -> Any:
+        end = index.stop if isinstance(index, slice) else index + 1
+        while len(self._made) < min(len(self._seqs), end):
+            part = self._seqs[len(self._made) : len(self._made) + _CHUNK]
+            events = self._reading.load(part)
+            self._made += [sentence(events[seq], short=self._short) for seq in part]
+        return self._made[index]
 
 
 def sections(reading: Reading, state: State, place: Place, recent: int) -> list[Section]:
@@ -20,48 +41,41 @@ def sections(reading: Reading, state: State, place: Place, recent: int) -> list[
         ("Blockers (commands that fail)", _newest(entry[1] for entry in state["blockers"].values()), False),
         ("Decisions", _newest(entry[0] for entry in state["decisions"].values()), False),
         ("Constraints", _newest(int(seq) for seq in state["constraints"]), False),
-        (
-            "Tasks, newest status",
-            _newest(entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()),
-            False,
-        ),
-        ("Hand-offs", _newest(entry[2] for entry in state["tasks"].values() if entry[2]), False),
+        ("Tasks, newest status", _newest(entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()), False),
+        ("Hand-offs", _newest(entry[2] for entry in state["tasks"].values() if entry[1] and entry[2]), False),
         ("Facts", _newest(entry[0] for entry in state["facts"].values()), False),
         ("Fleet", _newest(state["fleet"].values()), True),
         ("Commands, latest outcome", _newest(entry[2] for entry in state["runs"].values()), True),
     ]
-    wanted = [seq for _, seqs, _ in groups for seq in seqs[:MOST]]
-    overruled = list(reversed(state["overruled"]))
-    wanted += [seq for pair in overruled[:MOST] for seq in pair]
-    events = reading.load(sorted(set(wanted)))
-    found = [
-        Section(title, [sentence(events[seq], short=short) for seq in seqs[:MOST] if seq in events], len(seqs))
-        for title, seqs, short in groups
-    ]
-    found.insert(6, _overruled(events, overruled[:MOST], len(overruled)))
-    return [*found, _recent(reading, place, recent, set(wanted))]
+    found = [Section(title, Lines(reading, seqs, short), len(seqs)) for title, seqs, short in groups]
+    found.insert(6, _overruled(reading, list(reversed(state["overruled"]))))
+    known = {seq for _, seqs, _ in groups for seq in seqs}
+    return [*found, _recent(reading, place, recent, known)]
 
 
 def _newest(seqs: Iterable[int]) -> list[int]:
     return sorted(set(seqs), reverse=True)
 
 
-def _overruled(events: dict[int, Event], pairs: Sequence[list[int]], total: int) -> Section:
+def _overruled(reading: Reading, pairs: Sequence[list[int]]) -> Section:
     """Return what no longer holds, the newest of each key first: what holds instead stands under decisions and facts."""
+    total, pairs = len(pairs), pairs[:_CHUNK]
+    events = reading.load([seq for pair in pairs for seq in pair])
     lines: dict[str, str] = {}
     for old, new in pairs:
         if old in events and new in events:
             body = events[old].body or {}
             key = str(body.get("key"))
-            note = {"summary": f"{key} is not {body.get('value')} any more"}
-            lines.setdefault(key, sentence(replace(events[new], kind="note", body=note), short=True))
+            if key not in lines:
+                note = {"summary": f"{key} is not {body.get('value')} any more"}
+                lines[key] = sentence(replace(events[new], kind="note", body=note), short=True)
     return Section("Overruled assumptions", list(lines.values()), total)
 
 
 def _recent(reading: Reading, place: Place, limit: int, known: set[int]) -> Section:
     """Return the newest events that no other section shows."""
     found: list[Event] = []
-    for event in reading.walk(reading.spans(place)):
+    for event in islice(reading.walk(reading.spans(place)), _LOOKED):
         if len(found) >= limit or event.kind == "project":
             break
         # A run that is not its command's latest says nothing that still holds.

@@ -11,7 +11,7 @@ from bede.projections.state import State
 class Change:
     """A decision or fact that differs between two places: seqs of what each says, 0 for nothing.
 
-    It is a conflict when both sides changed it, and not to the same.
+    It is a conflict when both sides changed it, and not to the same; else `side` is the one that changed it.
     """
 
     kind: str
@@ -20,6 +20,7 @@ class Change:
     ours: int
     theirs: int
     conflict: bool
+    side: str
 
 
 def changes(base: State, ours: State, theirs: State) -> tuple[Change, ...]:
@@ -31,5 +32,6 @@ def changes(base: State, ours: State, theirs: State) -> tuple[Change, ...]:
             was, mine, other = [entry[1] if entry else None for entry in entries]
             if mine != other:
                 seqs = [entry[0] if entry else 0 for entry in entries]
-                found.append(Change(kind, key, seqs[0], seqs[1], seqs[2], was not in (mine, other)))
+                side = "theirs" if mine == was else "ours" if other == was else ""
+                found.append(Change(kind, key, seqs[0], seqs[1], seqs[2], not side, side))
     return tuple(found)

@@ -9,8 +9,9 @@ from bede.answers.threeway import Change, changes
 from bede.context import Context
 from bede.errors import Conflict, UsageError
 from bede.operation import Field, operation
+from bede.projections.memory import endings, holders
 from bede.projections.state import state_at
-from bede.records import Draft, Event, Place, Record
+from bede.records import Draft, Event, Place, Record, Spans
 from bede.redact import redact_value
 from bede.repository import Reading, Writing
 from bede.repository.lines import beyond
@@ -110,13 +111,26 @@ def _plan(
     resolved = tuple(_resolve(change, events, settle) for change in conflicts)
     _refuse_open(resolved, branch, source)
     _refuse_unknown(settle, resolved)
-    taken = tuple(change.key for change in found if not change.conflict and _is_theirs(change))
+    taken = tuple(change.key for change in found if change.side == "theirs")
     result = MergeResult("merged", branch, "", mine.id, other.id, incoming, taken, resolved)
-    return result, _drafts(source, other, conflicts, resolved, events)
+    settled = {(item.kind, item.key): item.taken for item in resolved}
+    lost = {
+        name: _lost(reading, change, settled.get(name, change.side), left, right)
+        for change in found
+        for name in [(change.kind, change.key)]
+    }
+    return result, _drafts(source, other, resolved, lost)
 
 
-def _is_theirs(change: Change) -> bool:
-    return change.ours == change.base
+def _lost(reading: Reading, change: Change, side: str, ours: Spans, theirs: Spans) -> list[str]:
+    """Return the ids of what no longer holds of a key: what the other side says of it, or what both do."""
+    losing = {"ours": [(theirs, ours)], "theirs": [(ours, theirs)], "set": [(ours, {}), (theirs, {})]}[side]
+    lost: set[int] = set()
+    for loser, winner in losing:
+        held = holders(reading.connection, loser, change.kind, change.key)
+        # What the winner has ended already needs no second end.
+        lost.update(set(held) - endings(reading.connection, held, winner).keys())
+    return [event.id for event in reading.load(sorted(lost)).values()]
 
 
 def _resolve(change: Change, events: dict[int, Event], settle: _Settle) -> Resolved:
@@ -153,23 +167,15 @@ def _refuse_unknown(settle: _Settle, resolved: tuple[Resolved, ...]) -> None:
 
 
 def _drafts(
-    source: str,
-    other: Place,
-    conflicts: list[Change],
-    resolved: tuple[Resolved, ...],
-    events: dict[int, Event],
+    source: str, other: Place, resolved: tuple[Resolved, ...], lost: dict[tuple[str, str], list[str]]
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the merge event, which ends the losers, and a new decision or fact for each value that was set."""
-    losers: list[str] = []
     made: list[tuple[str, dict[str, Any]]] = []
-    for change, item in zip(conflicts, resolved, strict=True):
-        both = [events[seq].id for seq in (change.ours, change.theirs) if seq]
+    for item in resolved:
         if item.taken == "set":
-            body = {"key": item.key, "value": item.value, "summary": f"{item.key} = {item.value}"}
-            made.append((item.kind, {**body, "ends": {"supersedes": both}}))
-        else:
-            loser = change.theirs if item.taken == "ours" else change.ours
-            losers += [events[loser].id] if loser else []
+            said = {"key": item.key, "value": item.value, "summary": f"{item.key} = {item.value}"}
+            made.append((item.kind, {**said, "ends": {"supersedes": lost[item.kind, item.key]}}))
+    losers = [identity for found in lost.values() for identity in found]
     body = {"branch": source, "head": other.id, "resolved": {item.key: item.taken for item in resolved}}
     return [("merge", {**body, "ends": {"supersedes": losers}} if losers else body), *made]
 

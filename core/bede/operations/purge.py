@@ -36,7 +36,7 @@ def purge(
     The events stay as hashes and `verify` still passes. Free pages and the write-ahead log are wiped too; copies of the
     file elsewhere are not in reach. Without --yes it only tells what would go.
     """
-    actor, note = context.actor(agent_id), dict[str, object]()
+    actor = context.actor(agent_id)
     with context.repository.snapshot() as reading:
         places = [reading.resolve(name) for name in ids]
         events = reading.load([place.seq for place in places])
@@ -51,10 +51,8 @@ def purge(
         )
     gone = [event for event in events.values() if event.body is not None]
     if yes and gone:
-        seqs = [event.seq for event in gone]
-        with context.repository.write("purge", actor, context.now(), note) as writing:
-            writing.purge(seqs)
-            note["seqs"] = seqs
+        with context.repository.write("purge", actor, context.now()) as writing:
+            writing.purge([event.seq for event in gone])
         context.repository.wipe()
     already = tuple(event.id for event in events.values() if event.body is None)
     word = "unchanged" if not gone else "purged" if yes else "planned"

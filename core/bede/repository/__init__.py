@@ -12,6 +12,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -177,8 +178,11 @@ class Head:
 class Writing(Reading):
     """The one write transaction: it gathers events and moves, and ends as one operation."""
 
-    def __init__(self, connection: Connection, head: Head, projections: Sequence[Projection]) -> None:
+    def __init__(
+        self, connection: Connection, head: Head, projections: Sequence[Projection], note: dict[str, Any]
+    ) -> None:
         super().__init__(connection)
+        self._note = note
         self._head = head
         self._projections = projections
         self._events: list[Event] = []
@@ -229,23 +233,30 @@ class Writing(Reading):
         refs.check_out(self.connection, worktree, branch)
 
     def purge(self, seqs: Sequence[int]) -> int:
-        """Destroy payloads, here and in every projection; the history still verifies."""
+        """Destroy payloads, here and in every projection; the history still verifies.
+
+        The operation notes which they were, for `verify`, and what they ended, since that stays ended. Its verb must
+        be `purge`.
+        """
         events = [event for event in log.load(self.connection, seqs).values() if event.body is not None]
         for projection in self._projections:
             projection.forget(self.connection, events)
+        if events:
+            ends = {str(event.seq): event.body["ends"] for event in events if event.body and "ends" in event.body}
+            self._note.update({"seqs": [event.seq for event in events], **({"ends": ends} if ends else {})})
         return log.purge(self.connection, [event.seq for event in events])
 
-    def close(self, verb: str, actor: str, at: int, note: dict[str, Any]) -> None:
+    def close(self, verb: str, actor: str, at: int) -> None:
         """End the transaction as one operation of the journal; as none where nothing changed."""
         names, moves = {0: "-"}, []
         for ref, (old, new) in self._moves.items():
             names.update({place.seq: place.id for place in (old, new) if place})
             if old != new:
                 moves.append(Move(ref, old.seq if old else 0, new.seq if new else 0))
-        if not (moves or self._events or note):
+        if not (moves or self._events or self._note):
             return
         head = self._head
-        row = Entry(head.number + 1, verb, actor, at, note, tuple(moves), head.last, "")
+        row = Entry(head.number + 1, verb, actor, at, self._note, tuple(moves), head.last, "")
         head.hash = journal.append(self.connection, row, head.hash, names, [event.id for event in self._events])
         head.number += 1
 
@@ -340,9 +351,9 @@ class Repository:
             head, self._head = self._head, None
             if head is None or head.version != _version(self.connection):
                 head = Head(self.connection)
-            writing = Writing(self.connection, head, self._projections)
+            writing = Writing(self.connection, head, self._projections, {} if note is None else note)
             yield writing
-            writing.close(verb, actor, at, {} if note is None else note)
+            writing.close(verb, actor, at)
         self._head = head
 
     def verify(self, anchor: tuple[int, str] | None = None) -> Verdict:
@@ -365,8 +376,9 @@ class Repository:
                 projection.drop(self.connection)
                 projection.create(self.connection)
             batch: list[Event] = []
+            left = journal.purged(self.connection)
             for event in log.after(self.connection, 0):
-                batch.append(event)
+                batch.append(event if event.body is not None else replace(event, body=left.get(event.seq, {})))
                 if len(batch) == 1000:
                     self._follow(batch)
                     count, batch = count + len(batch), []
@@ -418,9 +430,9 @@ def _lay(path: Path, actor: str, at: int) -> None:
         secret = os.urandom(32)
         row = (str(uuid.uuid4()), secret, at, schema.MIN_READER, schema.MIN_WRITER, schema.UPGRADE_HINT)
         connection.execute("INSERT INTO project VALUES (?, ?, ?, ?, ?, ?)", row)
-        writing = Writing(connection, Head(connection), ())
+        writing = Writing(connection, Head(connection), (), {})
         writing.append(refs.MAIN, [Draft("project", schema.declare(schema.FORMAT, *row), actor, at)])
-        writing.close("init", actor, at, {})
+        writing.close("init", actor, at)
         connection.execute("COMMIT")
     finally:
         connection.close()

@@ -64,6 +64,17 @@ def backwards(connection: sqlite3.Connection) -> Iterator[Entry]:
     yield from map(_entry, connection.execute(f"SELECT {_COLUMNS} FROM operation ORDER BY number DESC"))
 
 
+def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
+    """Return what is left of the bodies that were purged: which events they ended, by arrival number."""
+    left: dict[int, dict[str, Any]] = {}
+    for (note,) in connection.execute("SELECT note FROM operation WHERE verb = 'purge' AND note <> ''"):
+        try:
+            left.update((int(seq), {"ends": ends}) for seq, ends in json.loads(note).get("ends", {}).items())
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise Corrupt("the note of a purge is unreadable", hint="run 'bede verify'") from error
+    return left
+
+
 def spell(moves: Sequence[Move], name: Callable[[int], object]) -> str:
     """Return moves as lines `REF OLD NEW`, each event written by `name`."""
     return "".join([f"{item.ref} {name(item.old)} {name(item.new)}\n" for item in moves])
