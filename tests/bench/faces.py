@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from bench.measure import interleaved, percentiles, processes, project
 
-_TYPER = """
+TYPER = """
 import typer
 app = typer.Typer(add_completion=False)
 @app.command()
 def hello(name: str = "x"): print(name)
 app()
 """
-_SMALLEST = """
+SMALLEST = """
 from mcp.server import MCPServer
 server = MCPServer("smallest")
 @server.tool()
@@ -33,6 +36,7 @@ _HELLO = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}},
 }
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 def bede() -> list[str]:
@@ -44,7 +48,7 @@ def bede() -> list[str]:
 def commands(rounds: int) -> dict[str, Any]:
     """Time `status`, `search` and `store` as processes, in turn with a minimal Typer command."""
     with project() as folder:
-        (folder / "minimal.py").write_text(_TYPER)
+        (folder / "minimal.py").write_text(TYPER)
         store = [*bede(), "store", "--task-id", "t1", "--agent-id", "bench", "--kind", "status_update", "--learnings"]
         summary = ["--summary", "The long-running migration of the ledger table is done on every shard"]
         subprocess.run([*store, '["first"]', *summary], cwd=folder, check=True, capture_output=True)
@@ -66,46 +70,71 @@ def commands(rounds: int) -> dict[str, Any]:
 def server(rounds: int) -> dict[str, Any]:
     """Time spawn to the answer of `initialize`, in turn with the SDK's smallest server."""
     with project() as folder:
-        (folder / "smallest.py").write_text(_SMALLEST)
+        (folder / "smallest.py").write_text(SMALLEST)
         commands = {"bede": [*bede(), "serve"], "smallest": [sys.executable, "smallest.py"]}
-        acts = {name: (lambda _n, command=command: _greet(command, folder)) for name, command in commands.items()}
+        acts = {name: (lambda _n, command=command: greet(command, folder)) for name, command in commands.items()}
         interleaved(acts, 1)
         found: dict[str, Any] = {name: percentiles(times) for name, times in interleaved(acts, rounds).items()}
     found["ratio"] = round(found["bede"]["p50_ms"] / found["smallest"]["p50_ms"], 3)
     return found
 
 
-def _greet(command: list[str], folder: Path, more: tuple[dict[str, Any], ...] = ()) -> list[Any]:
-    with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        answers = []
-        for message in (_HELLO, *more):
-            process.stdin.write(json.dumps(message) + "\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-            if "id" in message:
-                answers.append(json.loads(process.stdout.readline()))  # type: ignore[union-attr]
-        process.kill()
-    return answers
+def greet(
+    command: Sequence[str],
+    folder: Path,
+    more: tuple[dict[str, Any], ...] = (),
+    environment: dict[str, str] | None = None,
+    seconds: float = 60,
+) -> list[Any]:
+    """Start an MCP server, send it `initialize` and more, and return its answer to each; None to what has no id.
+
+    Raises:
+        RuntimeError: the server ended, or was still silent after so many seconds.
+    """
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, cwd=folder, env=environment, stderr=said, **pipes) as process,
+    ):
+        patience = Timer(seconds, process.kill)
+        patience.start()
+        try:
+            return [_told(process, message) for message in (_HELLO, *more)]
+        except (OSError, ValueError) as fault:
+            said.seek(0)
+            raise RuntimeError(f"{command[-1]} gave no answer: {said.read()[-500:]}") from fault
+        finally:
+            patience.cancel()
+            process.kill()
+
+
+def _told(process: subprocess.Popen[str], message: dict[str, Any]) -> Any:
+    process.stdin.write(json.dumps(message) + "\n")  # type: ignore[union-attr]
+    process.stdin.flush()  # type: ignore[union-attr]
+    return json.loads(process.stdout.readline()) if "id" in message else None  # type: ignore[union-attr]
 
 
 def tools() -> dict[str, Any]:
     """Count the tokens of names, descriptions and input schemas in the default list of tools."""
-    from bede.engines import tokens
-
-    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    ask = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
     with project() as folder:
         began = time.monotonic()
-        listed = _greet([*bede(), "serve"], folder, (ready, ask))[1]["result"]["tools"]
+        found = listed([*bede(), "serve"], folder)
         took = time.monotonic() - began
-    spoken = [[item["name"], item.get("description"), item["inputSchema"]] for item in listed]
+    return {**found, "listed_after_s": round(took, 2)}
+
+
+def listed(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> dict[str, Any]:
+    """Ask a server for its tools, and weigh the answer."""
+    from bede.engines import tokens
+
+    ask = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    offered = greet(command, folder, (READY, ask), environment)[-1]["result"]["tools"]
+    spoken = [[item["name"], item.get("description"), item["inputSchema"]] for item in offered]
     text = json.dumps(spoken, separators=(",", ":"))
-    whole = json.dumps(listed, separators=(",", ":"))
+    whole = json.dumps(offered, separators=(",", ":"))
     return {
-        "tools": len(listed),
+        "tools": len(offered),
         "tokens": tokens.count(text),
         "bytes": len(text),
         "tokens_with_output_schemas": tokens.count(whole),
-        "listed_after_s": round(took, 2),
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -74,24 +76,27 @@ def searching(count: int, rounds: int = 60) -> dict[str, Any]:
             "commonest": [" ".join(chance.sample(common, 3)) for _ in range(rounds)],
             "one_common": [chance.choice(common) for _ in range(rounds)],
             "nothing": [f"qqx{number}zzw" for number in range(rounds)],
+            "one_rare": [chance.choice(rare) for _ in range(rounds)],
         }
         found = {}
         for name, asked in queries.items():
             call(folder, store, "search", asked[0])
-            found[name] = percentiles([timed(lambda query=query: call(folder, store, "search", query)) for query in asked])
+            times = [timed(lambda query=query: call(folder, store, "search", query)) for query in asked]
+            found[name] = percentiles(times)
         store.close()
     return {"memories": count, **found}
 
 
 def _vocabulary(store: Repository, count: int) -> tuple[list[str], list[str]]:
-    """Return words that few memories hold, and the twenty that most do, from a sample of the texts."""
-    seen: Counter[str] = Counter()
     step = max(1, count // 5000)
     rows = store.connection.execute("SELECT CAST(body AS TEXT) FROM payload WHERE seq % ? = 0", (step,))
-    for (body,) in rows:
-        import json
+    return vocabulary(json.loads(body) for (body,) in rows)
 
-        said = json.loads(body)
+
+def vocabulary(bodies: Iterable[dict[str, Any]], shortest: int = 1) -> tuple[list[str], list[str]]:
+    """Return words that few of the texts hold, and the twenty of at least so many letters that most do."""
+    seen: Counter[str] = Counter()
+    for said in bodies:
         seen.update(set(" ".join([said.get("summary", ""), *said.get("learnings", [])]).split()))
     rare = [word for word, times in seen.items() if times == 1 and len(word) > 4]
-    return rare, [word for word, _ in seen.most_common(20)]
+    return rare, [word for word, _ in seen.most_common() if len(word) >= shortest][:20]

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,14 @@ class Words:
             made["".join(self.random.choices(syllables, k=self.random.randint(1, 4)))] = None
         self.words = list(made)
         self.weights = [1 / (rank + 2) for rank in range(size)]
-        self.sums = [0.0]
-        for weight in self.weights:
-            self.sums.append(self.sums[-1] + weight)
+        self.sums = list(accumulate(self.weights))
 
     def text(self, length: int) -> str:
         """Return words until about `length` characters are full."""
         found: list[str] = []
         size = 0
         while size < length:
-            part = self.random.choices(self.words, cum_weights=self.sums[1:], k=8)
+            part = self.random.choices(self.words, cum_weights=self.sums, k=8)
             found += part
             size += sum(len(word) + 1 for word in part)
         return " ".join(found)[:length]
@@ -147,11 +146,17 @@ def call(folder: Path, store: Repository, verb: str, *arguments: Any, **options:
 
 
 def processes(commands: dict[str, Sequence[str]], rounds: int, **options: Any) -> dict[str, dict[str, float]]:
-    """Time whole processes in turn; a first round is not counted."""
+    """Time whole processes in turn; a first round is not counted, and must succeed.
+
+    Raises:
+        RuntimeError: a command failed, so that its time would say nothing.
+    """
 
     def run(command: Sequence[str]) -> Callable[[int], Any]:
         return lambda _number: subprocess.run(command, capture_output=True, check=False, **options)
 
     acts = {name: run(command) for name, command in commands.items()}
-    interleaved(acts, 1)
+    for name, act in acts.items():
+        if (first := act(0)).returncode:
+            raise RuntimeError(f"{name} exited {first.returncode}: {first.stderr[-500:]!r}")
     return {name: percentiles(times) for name, times in interleaved(acts, rounds).items()}

@@ -1,7 +1,8 @@
 """How much smaller a context is than the history it stands for, on three workloads of coding agents.
 
-The workloads are named after the peer's published ones and rebuilt from their description: 73, 99 and 73 events of test
-transcripts, lint lists, notes and decisions. The raw history is every event as the line of text an agent would have kept.
+The workloads are named after the peer's published ones and rebuilt from their description: 73, 99 and 73 events of
+test transcripts, lint lists, notes and decisions. The raw history is every event as the line of text an agent would
+have kept.
 """
 
 from __future__ import annotations
@@ -21,7 +22,20 @@ Said = tuple[str, str, dict[str, Any]]
 
 def reductions() -> list[dict[str, Any]]:
     """Measure each workload: tokens of the raw history and of the context, and whether the state is the full fold."""
-    return [_measure(name, list(make(random.Random(SEED)))) for name, make in _WORKLOADS.items()]
+    return [_measure(name, said) for name, said in workloads().items()]
+
+
+def workloads() -> dict[str, list[Said]]:
+    """Return the events of each workload: kind, agent, body."""
+    return {name: list(make(random.Random(SEED))) for name, make in _WORKLOADS.items()}
+
+
+def raw(said: list[Said]) -> str:
+    """Return the history as the text an agent would have kept."""
+    return "\n".join(
+        f"[{number}] {agent} {kind} {json.dumps(body, ensure_ascii=False)}"
+        for number, (kind, agent, body) in enumerate(said, start=1)
+    )
 
 
 def _measure(name: str, said: list[Said]) -> dict[str, Any]:
@@ -29,16 +43,14 @@ def _measure(name: str, said: list[Said]) -> dict[str, Any]:
 
     with project() as folder:
         store = repository(folder)
-        raw = []
         for number, (kind, agent, body) in enumerate(said, start=1):
             with store.write("store", agent, number) as writing:
                 writing.append("main", [Draft(kind, body, agent, number * 1_000_000)])
-            raw.append(f"[{number}] {agent} {kind} {json.dumps(body, ensure_ascii=False)}")
         result = call(folder, store, "context")
         received = json.dumps(result.to_json(), ensure_ascii=False)
         equal = _is_equal(store)
         store.close()
-    before, after = tokens.count("\n".join(raw)), tokens.count(received)
+    before, after = tokens.count(raw(said)), tokens.count(received)
     return {
         "workload": name,
         "events": len(said),
@@ -61,7 +73,7 @@ def _is_equal(store: Repository) -> bool:
 
 
 def _pytest(chance: random.Random, failing: int) -> str:
-    lines = [f"============ test session starts ============\ncollected 28 items\n"]
+    lines = ["============ test session starts ============\ncollected 28 items\n"]
     for case in range(28):
         word = "FAILED" if case < failing else "PASSED"
         lines.append(f"tests/test_ledger.py::test_case_{case} {word} [{case * 100 // 28:3d}%]")
@@ -98,7 +110,8 @@ def _single(chance: random.Random) -> Iterator[Said]:
     yield "task", "solo", {"task_id": "fix", "summary": "Make the ledger tests pass", "learnings": ["no new packages"]}
     for round_ in range(18):
         yield _run("solo", "fix", ["pytest", "-q"], int(round_ < 17), _pytest(chance, max(0, 14 - round_)))
-        yield "note", "solo", {"task_id": "fix", "summary": f"Round {round_}: the rounding of case {round_} is off by one"}
+        said = f"Round {round_}: the rounding of case {round_} is off by one"
+        yield "note", "solo", {"task_id": "fix", "summary": said}
         yield _run("solo", "fix", ["git", "diff", "--stat"], 0, _lint(chance, 6))
         yield _decision("solo", f"rounding.{round_ % 5}", f"half-even after round {round_}")
 
@@ -112,8 +125,8 @@ def _team(chance: random.Random) -> Iterator[Said]:
         yield _run(agent, f"part-{agent}", ["pytest", f"tests/{agent}"], int(failing > 0), _pytest(chance, failing))
         yield _decision(agent, f"api.{round_ % 8}", f"version {round_}")
         yield "note", agent, {"summary": f"{agent} moved function {round_} out of the old module"}
-        body = {"task_id": f"part-{agent}", "summary": f"Moved {round_} of 24 functions", "learnings": ["keep the names"]}
-        yield "status_update", agent, body
+        moved = {"summary": f"Moved {round_} of 24 functions", "learnings": ["keep the names"]}
+        yield "status_update", agent, {"task_id": f"part-{agent}", **moved}
 
 
 def _linting(chance: random.Random) -> Iterator[Said]:

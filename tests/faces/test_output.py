@@ -1,0 +1,351 @@
+"""How results and errors leave: the JSON line, the pages, and text that would rather do something else."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Ran
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bede.errors import Unavailable, UsageError
+from bede_cli import layout, pages, terminal
+from bede_cli.__main__ import main
+from bede_cli.output import Output
+
+#: Everything a terminal may obey or hide, by what it is for.
+HOSTILE = {
+    "ansi": "\x1b[31mred\x1b[0m",
+    "osc": "\x1b]0;title\x07\x1b]8;;http://x\x1b\\",
+    "c1": "\x9b31m\x85",
+    "nul": "a\x00b",
+    "return": "safe\rEVIL",
+    "backspace": "x\x08\x08y\x7f",
+    "bidi": "\u202eexe.txt\u202c \u2066x\u2069",
+    "marks": "\u200e\u200f\u061c",
+    "zero width": "pass\u200bword\u200c\u200d\ufeff\u2060",
+    "separators": "a\u2028b\u2029c",
+    "tags": "".join(chr(0xE0000 + ord(char)) for char in "obey"),
+}
+RAW = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+ANY_TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(sorted(HOSTILE.values()))
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+class Stream(io.TextIOWrapper):
+    """A stream that says whether it is a terminal."""
+
+    def __init__(self, *, terminal: bool, encoding: str = "utf-8") -> None:
+        super().__init__(io.BytesIO(), encoding=encoding)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    @property
+    def written(self) -> bytes:
+        self.flush()
+        return self.buffer.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+# The JSON line.
+
+
+@given(st.dictionaries(ANY_TEXT, ANY_JSON, max_size=5))
+def test_a_line_is_one_line_of_utf_8_that_parses_to_the_same_value(body: dict[str, Any]) -> None:
+    data = terminal.line(body)
+    assert data.endswith(b"\n") and data.count(b"\n") == 1
+    text = data.decode("utf-8")
+    assert json.loads(text) == body
+    assert not RAW.search(text[:-1])
+
+
+def test_a_line_keeps_what_is_only_foreign() -> None:
+    assert terminal.line({"a": "資料 é 🙂"}) == '{"a":"資料 é 🙂"}\n'.encode()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_line_never_holds_what_is_no_json(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        terminal.line({"a": number})
+
+
+# Text for a terminal.
+
+
+@given(ANY_TEXT)
+def test_visible_text_does_nothing(text: str) -> None:
+    assert not RAW.search(terminal.visible(text).replace("\t", ""))
+
+
+@given(st.text(st.characters(categories=("L", "N", "P", "S", "Zs", "M"), max_codepoint=0x2FF)))
+def test_visible_text_keeps_what_is_printable(text: str) -> None:
+    assert terminal.visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\u202e", "\\u202e"),
+        ("\x9b", "\\x9b"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\udc80", "\\udc80"),
+        ("one\n\ttwo", "one\n\ttwo"),
+    ],
+)
+def test_hostile_characters_are_spelt_out(raw: str, shown: str) -> None:
+    assert terminal.visible(raw) == shown
+
+
+# Which form.
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "person", "form"),
+    [
+        (None, None, False, "json"),
+        (None, None, True, "pretty"),
+        (None, "json", True, "json"),
+        (None, "pretty", False, "pretty"),
+        (None, "", True, "pretty"),
+        ("json", "pretty", True, "json"),
+        ("pretty", "json", False, "pretty"),
+    ],
+)
+def test_flag_beats_environment_beats_terminal(
+    flag: terminal.Form | None, variable: str | None, person: bool, form: str
+) -> None:
+    environment = {} if variable is None else {"BEDE_OUTPUT": variable}
+    assert terminal.form(flag, environment, Stream(terminal=person)) == form
+
+
+def test_a_wrong_variable_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="BEDE_OUTPUT is 'xml'"):
+        Output.choose(None, {"BEDE_OUTPUT": "xml"}, no_colour=False)
+
+
+@pytest.mark.parametrize(
+    ("environment", "person", "refused", "coloured"),
+    [
+        ({"TERM": "xterm"}, True, False, True),
+        ({"TERM": "xterm"}, False, False, False),
+        ({"TERM": "dumb"}, True, False, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, True, False, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, False, True),
+        ({"TERM": "xterm"}, True, True, False),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(
+    environment: Mapping[str, str], person: bool, refused: bool, coloured: bool
+) -> None:
+    assert terminal.has_colour(Stream(terminal=person), environment, refused=refused) is coloured
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        ([], None),
+        (["log", "--json"], "json"),
+        (["--json", "log", "--pretty"], "pretty"),
+        (["auto", "--", "x", "--json"], None),
+    ],
+)
+def test_the_wish_is_read_without_parsing(words: list[str], form: str | None) -> None:
+    assert terminal.wish(words) == form
+
+
+# Writing.
+
+
+def test_a_closed_stream_has_no_reader() -> None:
+    closed = Stream(terminal=False)
+    closed.close()
+    for stream in (None, closed):
+        with pytest.raises(BrokenPipeError):
+            terminal.write(stream, b"x")
+        assert not terminal.is_terminal(stream)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_is_told() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as stream, pytest.raises(Unavailable, match="No space left"):
+        terminal.write(stream, b"x")
+
+
+def test_a_person_gets_what_the_terminal_can_show() -> None:
+    latin = Stream(terminal=True, encoding="latin-1")
+    terminal.say(latin, "é 資\n")
+    shown = "é 資\n".encode() if sys.platform == "win32" else b"\xe9 \\u8cc7\n"
+    assert latin.written == shown
+    pipe = Stream(terminal=False, encoding="ascii")
+    terminal.say(pipe, "é 資\n")
+    assert pipe.written == "é 資\n".encode()
+
+
+# Pages.
+
+NOW = datetime(2026, 1, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ago", "said"),
+    [
+        (timedelta(seconds=2), "just now"),
+        (timedelta(seconds=59), "59 seconds ago"),
+        (timedelta(minutes=1), "1 minute ago"),
+        (timedelta(hours=5), "5 hours ago"),
+        (timedelta(days=13), "13 days ago"),
+        (timedelta(days=15), f"{(NOW - timedelta(days=15)).astimezone():%Y-%m-%d}"),
+        (-timedelta(hours=2), f"{(NOW + timedelta(hours=2)).astimezone():%Y-%m-%d %H:%M}"),
+    ],
+)
+def test_times_are_near(ago: timedelta, said: str) -> None:
+    moment = (NOW - ago).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert layout.when(moment, NOW) == said
+
+
+def render(body: dict[str, Any], *, width: int = 80, coloured: bool = False) -> str:
+    return pages.render(body, width=width, coloured=coloured)
+
+
+def test_the_generic_page_shows_everything_that_is_there() -> None:
+    page = render(
+        {
+            "schema": "trial/1",
+            "name": "atlas",
+            "ok": True,
+            "empty": "",
+            "id": "ab" * 32,
+            "items": [{"key": "db", "value": "sqlite"}, {"key": "os", "value": None}],
+            "versions": {"bede": "1", "deep": {"deeper": 2}},
+            "words": ["one", "two"],
+        }
+    )
+    assert "trial/1" not in page and "empty" not in page and "abababababab" not in page
+    lines = [line.split() for line in page.splitlines()]
+    for words in (["name", "atlas"], ["ok", "yes"], ["id", "ab" * 5], ["words", "one,", "two"]):
+        assert words in lines
+    assert ["key", "value"] in lines and ["db", "sqlite"] in lines and ["os"] in lines
+    assert ["bede", "1"] in lines and ["deeper", "2"] in lines
+
+
+def test_an_empty_result_says_so() -> None:
+    assert render({"schema": "trial/1", "items": []}) == "nothing\n"
+
+
+@given(ANY_JSON, st.integers(20, 120))
+def test_no_page_lets_a_hostile_text_through(value: Any, width: int) -> None:
+    page = render({"schema": "trial/1", "value": value, "items": [{"value": value, "other": value}]}, width=width)
+    assert not RAW.search(page)
+
+
+@given(ANY_TEXT)
+def test_no_page_takes_text_for_markup(text: str) -> None:
+    page = render({"schema": "trial/1", "value": f"[bold]{text}[/bold] :smile:"}, width=400)
+    assert "[bold]" in page and "[/bold]" in page and ":smile:" in page
+
+
+def test_colour_only_adds_colour() -> None:
+    body = {"schema": "trial/1", "name": "atlas", "items": [{"a": 1, "b": "x"}]}
+    coloured = render(body, coloured=True)
+    assert "\x1b[" in coloured
+    assert re.sub("\x1b\\[[0-9;]*m", "", coloured).split() == render(body).split()
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def bede(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Run the command line in this process, its streams captured as bytes."""
+
+    def run(*words: str, stdin: str = "") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        status = main(list(words))
+        out, err = capfdbinary.readouterr()
+        return Ran(status, out.decode(), err.decode())
+
+    return run
+
+
+@pytest.fixture
+def memory(project: Path, bede: Run) -> Path:
+    """A project with memories that say hostile things, on two branches that disagree."""
+    stored = []
+    for name, text in HOSTILE.items():
+        summary = f"A note about {name} that is long enough: {text}"
+        stored.append({"kind": "note", "summary": summary, "learnings": [text]})
+    stored.append(_decision("sqlite\x1b[2J"))
+    assert bede("store", "-", stdin="\n".join(map(json.dumps, stored))).status == 0
+    assert bede("fork", "idea").status == 0
+    assert bede("--branch", "idea", "store", "-", stdin=json.dumps(_decision("postgres\u202e"))).status == 0
+    assert bede("store", "-", stdin=json.dumps(_decision("duckdb\u200b"))).status == 0
+    return project
+
+
+def _decision(value: str) -> dict[str, Any]:
+    return {"kind": "decision", "key": "db", "value": value, "learnings": [f"{value} was measured against the others"]}
+
+
+VERBS = [
+    "log",
+    "log --operations",
+    "search note",
+    "search --kind decision",
+    "status",
+    "context",
+    "branches",
+    "diff main idea",
+    "show main",
+    "config",
+    "verify",
+    "merge idea",
+    "rollback main~3 --dry-run",
+    "undo --dry-run",
+]
+
+
+def test_no_verb_lets_stored_text_act(memory: Path, bede: Run) -> None:
+    for words in VERBS:
+        for form in ("--pretty", "--json"):
+            ran = bede(*words.split(), form)
+            assert ran.status in (0, 12), ran.err
+            assert not RAW.search(ran.out), (words, form)
+            assert not RAW.search(ran.err), (words, form)
+            assert ran.out or ran.err, words
+
+
+def test_json_gives_stored_text_back_unchanged(memory: Path, bede: Run) -> None:
+    found = bede("search", "--kind", "note", "--top-k", "100").json()["results"]
+    said = {learning for item in found for learning in item["learnings"]}
+    assert said == set(HOSTILE.values())
+
+
+def test_pages_of_the_everyday_verbs(memory: Path, bede: Run) -> None:
+    log = bede("log", "--pretty", "--limit", "1").out.splitlines()
+    assert re.match(r"[0-9a-f]{10}  .+  decision  db = duckdb\\u200b$", log[0])
+    diff = bede("diff", "main", "idea", "--pretty").out
+    assert "decision db  CONFLICT" in diff and "<  duckdb" in diff and ">  postgres" in diff
+    branches = bede("branches", "--pretty").out.splitlines()
+    assert [line[:6] for line in branches] == ["  idea", "* main"] and "1 ahead, 1 behind" in branches[0]
+    assert bede("verify", "--pretty").out.startswith("the history holds: ")
+    assert "nothing found" in bede("search", "zzzzqqqq", "--pretty").out
+    refused = bede("merge", "idea", "--pretty")
+    assert refused.status == 12 and not refused.out
+    assert refused.err.startswith("error: both sides changed") and "- kind decision, key db, ours duckdb" in refused.err
