@@ -47,7 +47,7 @@ class Output:
             Unavailable: the system refuses the bytes.
             BrokenPipeError: the reader went away.
         """
-        if result.STREAM == "stderr":
+        if result.aside:
             if self.asked:
                 terminal.write(sys.stderr, terminal.line(result.to_json()))
         elif self.form == "json":

@@ -88,8 +88,8 @@ def _operation(entry: Body) -> tuple[Text, ...]:
         sentence((move["ref"], NAME), " ", (move["old"] or "new", ID), " → ", (move["new"] or "deleted", ID))
         for move in entry["moves"]
     )
-    number = text(f"#{entry['operation']}", ID)
-    return number, text(entry["at"], QUIET), text(entry["agent_id"]), text(entry["verb"], KIND), moves
+    number, said = text(f"#{entry['operation']}", ID), moves or text(entry["note"], QUIET)
+    return number, text(entry["at"], QUIET), text(entry["agent_id"]), text(entry["verb"], KIND), said
 
 
 def search(body: Body) -> Iterator[RenderableType]:
@@ -321,6 +321,22 @@ def store(body: Body) -> Iterator[RenderableType]:
         yield sentence(what, " on ", (body["branch"], GOOD), f"{ends}{secret}")
 
 
+def anchor(body: Body) -> Iterator[RenderableType]:
+    """Show the hash in full length, since it is there to be kept."""
+    scope = f" with {_count(body['events'], 'event')}, project {body['project_id']}"
+    yield sentence("operation ", (f"#{body['operation']}", ID), scope)
+    yield whole(body["hash"], NAME)
+
+
+def purge(body: Body) -> Iterator[RenderableType]:
+    """Tell what says nothing any more, or would."""
+    for word, ids in (("would purge", "purged"), ("purged already", "already")):
+        told = "purged" if body["outcome"] == "purged" and ids == "purged" else word
+        yield from (sentence(f"{told} ", (identity, ID)) for identity in body[ids])
+    if body["outcome"] == "planned":
+        yield text("nothing was destroyed: --yes does it, and cannot be undone", QUIET)
+
+
 def verify(body: Body) -> Iterator[RenderableType]:
     """Show whether the history holds, and each thing that does not."""
     parts = [_count(body["events"], "event"), _count(body["operations"], "operation")]
@@ -338,7 +354,7 @@ def verify(body: Body) -> Iterator[RenderableType]:
 PAGES: dict[str, Page] = {
     page.__name__: page
     for page in (
-        auto, branches, checkout, config, context, diff, doctor, fork, init, log, merge, rollback, search, show, status,
-        store, undo, verify,
+        anchor, auto, branches, checkout, config, context, diff, doctor, fork, init, log, merge, purge, rollback,
+        search, show, status, store, undo, verify,
     )
 }  # fmt: skip

@@ -164,7 +164,8 @@ def _id(message: Message) -> int | str | None:
     return identity if isinstance(identity, int) and not isinstance(identity, bool) else None
 
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
+#: A string, whole or cut off; a mark; anything else. Possessive, so that no line can make it go back and forth.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
 
 
 def _plain_id(line: bytes) -> int | str | None:
@@ -312,5 +313,7 @@ class Pipe:
         Nothing is lost by that: what was acknowledged is on disk, and what was not is there as a whole or not at all.
         """
         self._writing.acquire(timeout=_PATIENCE)
-        self.farewell()
-        os._exit(0)
+        try:
+            self.farewell()
+        finally:
+            os._exit(0)

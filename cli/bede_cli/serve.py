@@ -12,10 +12,10 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from bede import __version__
 from bede.errors import BedeError, NotFound, UsageError
@@ -54,7 +54,7 @@ def serve(
     read_only: bool = False,
     toolset: Sequence[str] | None = None,
     agent_id: str = "",
-) -> NoReturn:
+) -> None:
     """Serve a project's memory until the client goes away; the process ends with status 0 then.
 
     The project is that of the folder, or the named one: by name, UUID or path. Nothing is read before it is found, so
@@ -67,20 +67,23 @@ def serve(
         Unavailable: standard input or output is closed.
     """
     window = _window(directory, project, os.environ) | {"branch": branch, "read_only": read_only}
-    wanted = {name.strip() for text in toolset or [DEFAULT] for name in text.split(",")} - {""}
+    wanted = {name.strip() for text in toolset or () for name in text.split(",")} - {""} or {DEFAULT}
     if wanted != {DEFAULT}:
         _check(wanted)
     pipe = Pipe.claim(GREETING)
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda *_: _leave(pipe))
-    threading.Thread(target=pipe.listen, daemon=True).start()
+    threading.Thread(target=_work, args=(pipe.listen,), daemon=True).start()
+    _work(lambda: _converse(Tools(window, wanted, agent_id or os.environ.get("BEDE_AGENT_ID", "")), pipe))
+
+
+def _work(half: Callable[[], None]) -> None:
+    """Do one half of the conversation. A bug in it ends the process, since neither half can stop the other."""
     try:
-        _converse(Tools(window, wanted, agent_id or os.environ.get("BEDE_AGENT_ID", "")), pipe)
+        half()
     except Exception as error:
-        # The thread that listens cannot be stopped, so there is no way out for an exception either.
         os._exit(exits.tell(exits._bug(error), ["--json"]))
-    os._exit(0)
 
 
 def _leave(pipe: Pipe) -> None:
@@ -152,7 +155,7 @@ class Tools:
                 fault = exits._bug(error)
                 exits.tell(fault, ["--json"])
             self._forget()
-            return *_written(fault.to_json()), True
+            return *_refused(fault), True
 
     def _result(self, name: str, arguments: Mapping[str, Any], client: str) -> Message:
         from bede.schemas import bind
@@ -179,8 +182,9 @@ class Tools:
 
     def _forget(self) -> None:
         repository, self._repository = self._repository, None
-        if repository is not None:
-            repository.close()
+        with suppress(Exception):  # Nothing is pending in it, and it is not looked at again.
+            if repository is not None:
+                repository.close()
 
     def close(self) -> None:
         """Close the file, unless a call is at work on it."""
@@ -202,6 +206,15 @@ def _written(body: Message) -> tuple[Message, str]:
 
     clean: Message = json.loads(json.dumps(body, ensure_ascii=False, allow_nan=False).encode(errors="replace"))
     return clean, terminal.line(clean).decode().rstrip("\n")
+
+
+def _refused(fault: BedeError) -> tuple[Message, str]:
+    """Return an error as any client can read it; details that JSON cannot hold are left out."""
+    body = fault.to_json()
+    try:
+        return _written(body)
+    except (TypeError, ValueError, RecursionError):
+        return _written({key: value for key, value in body.items() if key != "details"})
 
 
 def description(verb: Operation) -> str:

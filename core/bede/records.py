@@ -26,6 +26,11 @@ class Record:
         """The exit status this result asks for; 1 where a question was answered no."""
         return 0
 
+    @property
+    def aside(self) -> bool:
+        """Whether stdout belongs to somebody else in this very case."""
+        return self.STREAM == "stderr"
+
     def to_json(self) -> dict[str, Any]:
         """Return a plain JSON object, its schema first."""
         body: dict[str, Any] = {"schema": self.SCHEMA} if self.SCHEMA else {}

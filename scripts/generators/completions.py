@@ -27,7 +27,7 @@ _bede_branches() {
 }
 
 _bede_words() {
-    local IFS=' '
+    local IFS=$' \n'
     COMPREPLY=($(compgen -W "$1" -- "$cur"))
 }
 

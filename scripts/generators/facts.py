@@ -29,6 +29,11 @@ HANDED_OVER = {
     "BEDE_AGENT_ID": "who runs the command",
     "BEDE_RUN_ID": "the id of this run",
 }
+#: What is said of a verb's exit status before the list that holds for all.
+EXIT_NOTES = {
+    "auto": "That of the command, untouched; where there is none, 125 (Bede failed), 126 (it cannot be executed) "
+    "or 127 (there is no such command). Before it is run:",
+}
 _FIRST = (("0", "", "Done; also when nothing was found, or all was so already"),)
 _FIRST += (("1", "", "A question was answered no"),)
 _LAST = (("130", "", "Interrupted"), ("141", "", "The reader of the output went away"))

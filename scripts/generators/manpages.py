@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from generators.facts import HANDED_OVER, arguments, described, environment, exits, options
+from generators.facts import EXIT_NOTES, HANDED_OVER, arguments, described, environment, exits, options
 
 from bede import __version__
 from bede.operation import Operation
@@ -28,7 +28,7 @@ def page(verb: Operation) -> str:
     for title, items in (("ARGUMENTS", arguments(verb)), ("OPTIONS", options(verb))):
         if items:
             lines += [f".SH {title}", *_listed(described(items))]
-    lines += [".SH OPTIONS OF EVERY VERB", *_listed(described(EVERYWHERE)), *_exits()]
+    lines += [".SH OPTIONS OF EVERY VERB", *_listed(described(EVERYWHERE)), *_exits(verb.name)]
     if verb.name == "auto":
         lines += [".SH ENVIRONMENT", "The command is given:", *_listed(HANDED_OVER.items())]
     near = [name for name, group in HEADINGS.items() if group == HEADINGS[verb.name] and name != verb.name]
@@ -91,8 +91,9 @@ def _listed(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield from (".TP", bold(term), roff(text) or r"\&")
 
 
-def _exits() -> list[str]:
-    return [".SH EXIT STATUS", *_listed((status, meaning) for status, _, meaning in exits())]
+def _exits(verb: str = "") -> list[str]:
+    note = [roff(EXIT_NOTES[verb])] if verb in EXIT_NOTES else []
+    return [".SH EXIT STATUS", *note, *_listed((status, meaning) for status, _, meaning in exits())]
 
 
 def _see_also(names: Sequence[str]) -> list[str]:

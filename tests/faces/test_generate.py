@@ -161,7 +161,8 @@ def shell(
     command.chmod(0o755)
     for name, made in (("bash", completions.bash), ("_bede", completions.zsh), ("fish", completions.fish)):
         (folder / name).write_text(made(odd_verbs), encoding="utf-8")
-    (project / "mine.json").write_text("", encoding="utf-8")
+    for name in ("mine.json", "our own.json"):
+        (project / name).write_text("", encoding="utf-8")
     monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
     return folder
 
@@ -184,6 +185,8 @@ LINES: dict[str, set[str]] = {
     "bede --branch i": {"idea"},
     "bede help roll": {"rollback"},
     "bede store --from mi": {"mine.json"},
+    "bede store --from ou": {"our own.json"},
+    "bede fork --at": {"--at"},
     "bede od": {"odd"},
     "bede odd --opt": {"--option"},
     "bede odd x": set(),
@@ -191,9 +194,18 @@ LINES: dict[str, set[str]] = {
 }
 
 
-def compare(found: dict[str, set[str]]) -> None:
-    assert found == LINES
-    assert not Path("evil").exists()
+#: What the shells print after the offers for one line.
+MARK = "= = ="
+
+
+def compare(done: Ran) -> None:
+    """Compare what a shell printed, one offer a line and a mark after those for one line."""
+    assert (done.status, done.err) == (0, "")
+    *replies, rest = done.out.split(MARK + "\n")
+    # A description follows after a tab; a blank may be quoted already.
+    offers = [{line.split("\t")[0].strip().replace("\\ ", " ") for line in reply.splitlines()} for reply in replies]
+    assert {line: offer - {""} for line, offer in zip(LINES, offers, strict=True)} == LINES
+    assert not rest and not Path("evil").exists()
 
 
 @needs("bash")
@@ -202,11 +214,9 @@ def test_bash_completes(shell: Path) -> None:
     for line in LINES:
         words = line.split(" ")
         script += [f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1}", "_bede"]
-        script += ['printf "%s\\n" "${COMPREPLY[@]}" --']
-    done = run("bash", "--norc", "-u", "-c", "\n".join(script))
-    assert (done.status, done.err) == (0, "")
-    replies = [set(part.split()) for part in ("\n" + done.out).split("\n--\n")]
-    compare(dict(zip(LINES, replies, strict=False)))
+        script += ['for reply in ${COMPREPLY[@]+"${COMPREPLY[@]}"}; do', 'echo "${reply//$\'\\n\'/ BREAK }"', "done"]
+        script += [f'echo "{MARK}"']
+    compare(run("bash", "--norc", "-u", "-c", "\n".join(script)))
 
 
 @needs("bash")
@@ -223,11 +233,8 @@ def test_bash_completes_after_an_equals_sign_and_after_dashes(shell: Path) -> No
 @needs("fish")
 def test_fish_completes(shell: Path) -> None:
     script = [f"source {shlex.quote(str(shell / 'fish'))}"]
-    script += [f"complete -C {shlex.quote(line)}; echo --" for line in LINES]
-    done = run("fish", "--no-config", "-c", "\n".join(script))
-    assert (done.status, done.err) == (0, "")
-    replies = [{line.split("\t")[0] for line in part.splitlines() if line} for part in ("\n" + done.out).split("\n--")]
-    compare(dict(zip(LINES, replies, strict=False)))
+    script += [f"complete -C {shlex.quote(line)}; echo '{MARK}'" for line in LINES]
+    compare(run("fish", "--no-config", "-c", "\n".join(script)))
 
 
 #: Types a line and a tab into an interactive zsh, and prints what it was offered; `compadd` tells on the way.
@@ -235,7 +242,7 @@ ZSH = r"""
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell 'PROMPT=; fpath=(%s $fpath); autoload -Uz compinit; compinit -u -D'
-zpty -w shell 'compadd() { local -a hits; builtin compadd -O hits "$@"; print -rl -- "HIT:"${^hits}
+zpty -w shell 'compadd() { local -a hits; builtin compadd -O hits "$@"; print -rl -- "H""IT:"${^hits}
   builtin compadd "$@" }'
 zpty -w shell 'tell() { zle complete-word; zle kill-whole-line; print END }; zle -N tell; bindkey "^I" tell'
 zpty -w shell 'print REA""DY'
@@ -248,7 +255,7 @@ until_seen READY
 for line in "$@"; do
   zpty -w -n shell "$line"$'\t'
   until_seen END
-  print -- --
+  print -- "@MARK@"
 done
 """
 
@@ -256,11 +263,8 @@ done
 @needs("zsh")
 def test_zsh_completes(shell: Path) -> None:
     assert run("zsh", "-n", shell / "_bede") == Ran(0, "", "")
-    script = ZSH.replace("%s", str(shell))
-    done = run("zsh", "-f", "-c", script, "zsh", *LINES, env={"TERM": "dumb"})
-    assert (done.status, done.err) == (0, "")
-    replies = [set(part.split()) for part in ("\n" + done.out).split("\n--\n")]
-    compare(dict(zip(LINES, replies, strict=False)))
+    script = ZSH.replace("%s", str(shell)).replace("@MARK@", MARK)
+    compare(run("zsh", "-f", "-c", script, "zsh", *LINES, env={"TERM": "dumb"}))
 
 
 # The reference.

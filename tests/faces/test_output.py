@@ -318,6 +318,9 @@ VERBS = [
     "merge idea",
     "rollback main~3 --dry-run",
     "undo --dry-run",
+    "purge main",
+    "anchor",
+    "auto --recall-only --task-id T-1",
 ]
 
 
@@ -346,6 +349,7 @@ def test_pages_of_the_everyday_verbs(memory: Path, bede: Run) -> None:
     assert [line[:6] for line in branches] == ["  idea", "* main"] and "1 ahead, 1 behind" in branches[0]
     assert bede("verify", "--pretty").out.startswith("the history holds: ")
     assert "nothing found" in bede("search", "zzzzqqqq", "--pretty").out
+    assert bede("anchor").json()["hash"] in bede("anchor", "--pretty").out
     refused = bede("merge", "idea", "--pretty")
     assert refused.status == 12 and not refused.out
     assert refused.err.startswith("error: both sides changed") and "- kind decision, key db, ours duckdb" in refused.err

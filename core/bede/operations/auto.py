@@ -51,6 +51,11 @@ class AutoResult(Record):
     warning: str
 
     @property
+    def aside(self) -> bool:
+        """Where a command ran, stdout was its own; a mere recall has it to itself."""
+        return self.exit_status is not None
+
+    @property
     def exits(self) -> int:
         """The child's own exit status."""
         return self.exit_status or 0

@@ -37,17 +37,25 @@ def all_refs(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def put(connection: sqlite3.Connection, name: str, seq: int) -> None:
-    """Let a ref name another event, making it where it is new; 0 deletes it."""
+    """Let a ref name another event, making it where it is new; 0 deletes it, and who was on it is on `main` again."""
     if seq:
         connection.execute("INSERT OR REPLACE INTO ref VALUES (?, ?)", (name, seq))
     else:
         connection.execute("DELETE FROM ref WHERE name = ?", (name,))
+        connection.execute("DELETE FROM worktree WHERE branch = ?", (name,))
+        # Whoever was on it is on the main branch again.
+        connection.execute("DELETE FROM worktree WHERE branch = ?", (name,))
 
 
 def current(connection: sqlite3.Connection, worktree: str) -> str:
     """Return the branch a worktree is on; `main` until it was told another."""
     row = connection.execute("SELECT branch FROM worktree WHERE name = ?", (worktree,)).fetchone()
     return str(row[0]) if row else MAIN
+
+
+def is_checked_out(connection: sqlite3.Connection, branch: str) -> bool:
+    """Tell whether any worktree is on a branch."""
+    return connection.execute("SELECT 1 FROM worktree WHERE branch = ? LIMIT 1", (branch,)).fetchone() is not None
 
 
 def check_out(connection: sqlite3.Connection, worktree: str, branch: str) -> None:
