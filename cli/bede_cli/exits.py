@@ -36,9 +36,9 @@ def run(action: Callable[[], int], arguments: list[str]) -> int:
         terminal.deafen(sys.stdout)
         return READER_GONE
     except BedeError as error:
-        return tell(_bug(error) if isinstance(error, Internal) else error, arguments)
+        return tell(bug(error) if isinstance(error, Internal) else error, arguments)
     except Exception as error:
-        return tell(_bug(error), arguments)
+        return tell(bug(error), arguments)
 
 
 def tell(error: BedeError, arguments: list[str]) -> int:
@@ -86,7 +86,7 @@ def _details(error: BedeError) -> Iterator[str]:
             yield "- " + (", ".join(f"{key} {part}" for key, part in pairs) or str(item))
 
 
-def _bug(error: BaseException) -> BedeError:
+def bug(error: BaseException) -> BedeError:
     """Turn a bug into an error: its traceback goes into a file, or to stderr with `BEDE_DEBUG=1`."""
     what = str(error) if isinstance(error, Internal) else f"{type(error).__name__}: {error}".rstrip(": ")
     first = what.split("\n", 1)[0][:300]

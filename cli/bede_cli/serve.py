@@ -83,7 +83,7 @@ def _work(half: Callable[[], None]) -> None:
     try:
         half()
     except Exception as error:
-        os._exit(exits.tell(exits._bug(error), ["--json"]))
+        os._exit(exits.tell(exits.bug(error), ["--json"]))
 
 
 def _leave(pipe: Pipe) -> None:
@@ -152,7 +152,7 @@ class Tools:
             except BedeError as error:
                 fault = error
             except Exception as error:
-                fault = exits._bug(error)
+                fault = exits.bug(error)
                 exits.tell(fault, ["--json"])
             self._forget()
             return *_refused(fault), True

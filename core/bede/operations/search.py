@@ -27,6 +27,8 @@ Kind = Literal[
     "note",
     "run",
 ]
+#: Characters of a query: the answer repeats it.
+_LONGEST = 10_000
 Status = Literal["active", "superseded", "invalidated", "all"]
 
 
@@ -82,9 +84,11 @@ def search(
         until=instant(until, now) if until else None,
         status=status,
     )
+    if len(query) > _LONGEST:
+        raise UsageError(f"the query has {len(query):,} characters, at most {_LONGEST:,} are searched for")
     if not query.strip() and not wanted.narrows and status == "active":
         raise UsageError("nothing to search for", hint=f"give words or a filter, such as --kind {KINDS[2]}")
-    if cursor and not cursor.isdigit():
+    if cursor and not (cursor.isdecimal() and len(cursor) < 19):
         raise UsageError(f"not a cursor: {cursor!r}", hint="use the cursor of the page before as it is")
     with context.repository.snapshot() as reading:
         place = context.look(reading, at)
