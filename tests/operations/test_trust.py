@@ -1,0 +1,198 @@
+"""`verify`, `anchor`, `purge`, `reindex`: what is kept can be proved, and what is gone is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bede.context import Context
+from bede.errors import BedeError, Conflict, Corrupt, NotFound, Unavailable, UsageError
+from bede.operations.anchor import anchor
+from bede.operations.purge import purge
+from bede.operations.reindex import reindex
+from bede.operations.search import search
+from bede.operations.store import store
+from bede.operations.verify import verify
+
+
+def _change(context: Context, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(context.project.database)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def test_an_honest_memory_verifies(context):
+    store(context, summary="one")
+    result = verify(context)
+    assert (result.ok, result.exits, result.problems, result.anchored) == (True, 0, (), False)
+    assert (result.events, result.operations, result.branches, result.purged) == (2, 2, 1, 0)
+
+
+def test_a_changed_memory_does_not(context):
+    store(context, summary="one")
+    _change(context, "UPDATE event SET actor = 'eve' WHERE seq = 2")
+    result = verify(context)
+    assert (result.ok, result.exits) == (False, 1)
+    assert ("event", 2) in {(problem.table, problem.row) for problem in result.problems}
+
+
+def test_text_that_is_no_text_is_a_problem_and_no_failure(context):
+    store(context, summary="one")
+    _change(context, "UPDATE event SET actor = CAST(x'ff' AS TEXT) WHERE seq = 2")
+    assert {(problem.table, problem.row) for problem in verify(context).problems} >= {("event", 2)}
+    # Everything else goes on working, or says that the file is damaged.
+    with pytest.raises(Corrupt):
+        search(context, "one")
+    assert verify(context).problems
+
+
+def test_an_anchor_shows_a_cut_tail(context, project):
+    store(context, summary="one")
+    kept = project / "kept.json"
+    written = anchor(context, write=Path("kept.json"))
+    assert json.loads(kept.read_text()) == written.to_json()
+    assert (written.operation, written.events) == (2, 2)
+    store(context, summary="two")
+    assert verify(context, anchor=Path("kept.json")).anchored
+    assert verify(context, anchor=kept).ok
+    for statement in (
+        "DELETE FROM operation WHERE number > 1",
+        "DELETE FROM event WHERE seq > 1",
+        "DELETE FROM payload WHERE seq > 1",
+        "UPDATE ref SET seq = 1",
+    ):
+        _change(context, statement)
+    assert verify(context).ok
+    assert [problem.table for problem in verify(context, anchor=kept).problems] == ["operation"]
+
+
+def test_an_anchor_is_replaced_whole_and_leaves_nothing_beside(context, project):
+    (project / "kept.json").write_text("something longer than any anchor will ever be" * 20)
+    anchor(context, write=project / "kept.json")
+    assert json.loads((project / "kept.json").read_text())["schema"] == "anchor/1"
+    assert sorted(path.name for path in project.iterdir()) == [".bede", "kept.json"]
+
+
+@pytest.mark.parametrize("path", ["no/such/folder/x", ".", ".bede", "\0"])
+def test_an_anchor_that_cannot_be_written_says_so(context, path):
+    with pytest.raises(BedeError) as refused:
+        anchor(context, write=Path(path))
+    assert isinstance(refused.value, (Unavailable, UsageError))
+    assert [path.name for path in context.directory.iterdir()] == [".bede"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "{}", '{"operation": 1}', '{"operation": "x", "hash": "", "project_id": ""}']
+    + ["[" * 100_000, '{"operation": 1e999, "hash": "", "project_id": ""}', "\xff"],
+    ids=lambda text: repr(text[:30]),
+)
+def test_what_is_no_anchor_is_refused(context, project, text):
+    (project / "kept.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(BedeError) as refused:
+        verify(context, anchor=Path("kept.json"))
+    assert isinstance(refused.value, (Corrupt, UsageError))
+
+
+def test_another_projects_anchor_is_refused(context, project):
+    body = {**anchor(context).to_json(), "project_id": "another"}
+    (project / "kept.json").write_text(json.dumps(body))
+    with pytest.raises(UsageError):
+        verify(context, anchor=Path("kept.json"))
+    with pytest.raises(UsageError):
+        verify(context, anchor=Path("missing.json"))
+
+
+def test_what_is_purged_is_gone_and_the_rest_verifies(context):
+    gone = store(context, summary="an unfortunate name").id
+    kept = store(context, summary="a fortunate name").id
+    planned = purge(context, [gone])
+    assert (planned.outcome, planned.purged) == ("planned", (gone,))
+    assert len(search(context, "unfortunate").results) == 1
+    done = purge(context, [gone[:10], gone], yes=True)
+    assert (done.outcome, done.purged, done.already) == ("purged", (gone,), ())
+    assert purge(context, [gone], yes=True).outcome == "unchanged"
+    assert search(context, "unfortunate").results == ()
+    assert [item.id for item in search(context, "fortunate").results] == [kept]
+    result = verify(context)
+    assert (result.ok, result.purged) == (True, 1)
+    for path in context.project.folder.iterdir():
+        assert b"unfortunate" not in path.read_bytes()
+
+
+def test_a_purged_ending_stays_one_also_after_a_rebuild(context):
+    first = store(context, kind="decision", key="db", value="sqlite").id
+    second = store(context, kind="decision", key="db", value="postgres").id
+    purge(context, [second], yes=True)
+    for _ in range(2):
+        assert [item.id for item in search(context, kind=["decision"]).results] == [second]
+        assert [item.id for item in search(context, kind=["decision"], status="superseded").results] == [first]
+        reindex(context)
+    third = store(context, kind="decision", key="db", value="third")
+    assert third.stored[0].superseded == ()
+
+
+def test_a_payload_that_is_taken_away_or_put_back_by_hand_is_found(context):
+    gone = store(context, summary="one").id
+    with closing(sqlite3.connect(context.project.database)) as connection:
+        (row,) = connection.execute("SELECT * FROM payload WHERE seq = 2").fetchall()
+    _change(context, "DELETE FROM payload WHERE seq = 2")
+    assert not verify(context).ok
+    _change(context, "INSERT INTO payload VALUES (?, ?, ?)", *row)
+    assert verify(context).ok
+    purge(context, [gone], yes=True)
+    _change(context, "INSERT INTO payload VALUES (?, ?, ?)", *row)
+    assert not verify(context).ok
+
+
+def test_the_beginning_and_others_work_are_not_purged(context):
+    with context.repository.snapshot() as reading:
+        first = reading.resolve("main").id
+    with pytest.raises(UsageError):
+        purge(context, [first], yes=True)
+    theirs = store(context, summary="theirs", agent_id="ada").id
+    with pytest.raises(Conflict) as refused:
+        purge(context, [theirs], yes=True)
+    assert refused.value.reason == "others_work"
+    with pytest.raises(NotFound):
+        purge(context, ["0" * 12], yes=True)
+    assert verify(context).purged == 0
+    assert purge(context, [theirs], yes=True, include_others=True).outcome == "purged"
+
+
+def test_everything_derived_is_built_again(context):
+    for number in range(3):
+        store(context, kind="decision", key="k", value=str(number))
+    before = search(context, "k").results
+    for table in ("memory", "ending", "label", "snapshot", "text_fresh"):
+        _change(context, f"DELETE FROM {table}")
+    assert search(context, kind=["decision"]).results == ()
+    result = reindex(context)
+    assert (result.events, result.projections) == (4, ("memory", "state", "text"))
+    assert search(context, "k").results == before
+    assert verify(context).ok
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
+def test_a_purge_keeps_the_file_private(context):
+    purge(context, [store(context, summary="one").id], yes=True)
+    assert {path.stat().st_mode & 0o777 for path in context.project.folder.iterdir()} == {0o600}
+
+
+def test_exit_statuses(bede, project):
+    assert bede("verify", cwd=project).json()["ok"] is True
+    written = bede("anchor", "--write", "kept.json", cwd=project)
+    assert written.json()["operation"] == 1
+    assert bede("verify", "--anchor", "kept.json", cwd=project).status == 0
+    assert bede("verify", "--anchor", "missing.json", cwd=project).status == 2
+    (project / "kept.json").write_text("{}")
+    assert bede("verify", "--anchor", "kept.json", cwd=project).status == 20
+    with closing(sqlite3.connect(project / ".bede/bede.db")) as connection, connection:
+        connection.execute("UPDATE payload SET body = x'7b7d' WHERE seq = 1")
+    found = bede("verify", cwd=project)
+    assert (found.status, found.json()["ok"], found.err) == (1, False, "")
+    assert bede("reindex", cwd=project).json()["events"] == 1
