@@ -112,10 +112,14 @@ class Config:
             raise UsageError("there is no project here to configure", hint="run 'bede init', or write with --user")
         return path
 
+    def reread(self) -> None:
+        """Forget what the files said, since one was changed."""
+        self._tables.clear()
+
     def _table(self, layer: str) -> dict[str, Any]:
         if layer not in self._tables:
             path = self._files[layer]
-            self._tables[layer] = _flat(_load(path)) if path and path.is_file() else {}
+            self._tables[layer] = _flat(_load(path)) if path else {}
         return self._tables[layer]
 
 
@@ -168,12 +172,16 @@ def _load(path: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"cannot read {path}: {error}", hint="mend the file, or move it away") from error
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(table: dict[str, Any]) -> dict[str, Any]:
+    """Return `section.name` and value; nothing that lies deeper is a setting."""
     found: dict[str, Any] = {}
-    for key, value in table.items():
-        found.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    for section, inside in table.items():
+        if isinstance(inside, dict):
+            found.update((f"{section}.{name}", value) for name, value in inside.items())
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bede.config import Config
-from bede.errors import UsageError
+from bede.errors import RepositoryNotFound, UsageError
 from bede.identity import check_agent
 from bede.places import Project, find_project, registered
 from bede.projections import PROJECTIONS
@@ -43,7 +43,7 @@ class Context:
         repository: Repository | None = None,
     ) -> None:
         self.environment = os.environ if environment is None else environment
-        self.directory = (directory or Path.cwd()).absolute()
+        self.directory = _absolute(directory or Path())
         self.clock = clock
         self.stdin = stdin
         self.say = say
@@ -88,13 +88,30 @@ class Context:
     def repository(self) -> Repository:
         """The project's repository, opened when it is first asked for."""
         if self._repository is None:
-            self._repository = Repository.open(
+            repository = Repository.open(
                 self.project.database,
                 PROJECTIONS,
                 read_only=self.read_only,
                 wait=float(self.config["store.wait"]),
             )
+            try:
+                self._recognise(repository)
+            except BaseException:
+                repository.close()
+                raise
+            self._repository = repository
         return self._repository
+
+    def _recognise(self, repository: Repository) -> None:
+        """Make sure that a project which was named is the one that lies where it was registered."""
+        if self.project.uuid:
+            with repository.snapshot() as reading:
+                found = reading.project()["uuid"]
+            if found != self.project.uuid:
+                raise RepositoryNotFound(
+                    f"project {self._name!r} was registered at {self.project.root}, but another one lies there now",
+                    hint="run 'bede init' there, and where the project is now",
+                )
 
     def now(self) -> int:
         """Return the time in microseconds since 1970, UTC."""
@@ -142,3 +159,10 @@ class Context:
         if self._repository is not None and self._owned:
             self._repository.close()
             self._repository = None
+
+
+def _absolute(directory: Path) -> Path:
+    try:
+        return directory.absolute()
+    except OSError as error:
+        raise RepositoryNotFound("the working directory is gone", hint="change to one that exists") from error

@@ -6,11 +6,12 @@ there is no silent fallback to some other one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bede.errors import RepositoryNotFound
+from bede.errors import RepositoryNotFound, Unavailable
 
 FOLDER = ".bede"
 DATABASE = "bede.db"
@@ -18,11 +19,15 @@ DATABASE = "bede.db"
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project on disk: its root, its `.bede` folder, and the git worktree the call came from ('' is the main)."""
+    """A project on disk: its root, its `.bede` folder, and the git worktree the call came from ('' is the main).
+
+    `uuid` is whose memory it has to be, where that was asked for.
+    """
 
     root: Path
     folder: Path
     worktree: str = ""
+    uuid: str = ""
 
     @property
     def database(self) -> Path:
@@ -35,14 +40,15 @@ def find_project(directory: Path, environment: Mapping[str, str]) -> Project:
 
     Raises:
         RepositoryNotFound: there is none here or above, or `BEDE_DIR` names none.
+        Unavailable: whether there is one may not be seen.
     """
     if override := environment.get("BEDE_DIR"):
         folder = Path(override).absolute()
-        if not (folder / DATABASE).exists():
+        if not _is_there(folder / DATABASE):
             raise RepositoryNotFound(f"no project at BEDE_DIR={folder}", hint="run 'bede init', or unset BEDE_DIR")
         return Project(folder.parent, folder)
     for candidate, worktree in candidates(directory):
-        if (candidate / FOLDER / DATABASE).exists():
+        if _is_there(candidate / FOLDER / DATABASE):
             return Project(candidate, candidate / FOLDER, worktree)
     raise RepositoryNotFound(
         f"no project in {directory} or above",
@@ -50,28 +56,46 @@ def find_project(directory: Path, environment: Mapping[str, str]) -> Project:
     )
 
 
+def _is_there(path: Path) -> bool:
+    """Tell whether a file exists. What may not be seen is an error: the next project above would be the wrong one."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise Unavailable(
+            f"cannot look into {path.parent}: {error}", hint="check the permissions, or name a project with --project"
+        ) from error
+    return True
+
+
 def home_of(directory: Path) -> tuple[Path, str]:
     """Return the root that a new project here should have, and the worktree's name: git's main checkout, else here."""
     for folder in (directory, *directory.parents):
         link = folder / ".git"
-        if link.is_dir():
+        if os.path.isdir(link):  # noqa: PTH112 (a Path raises where it may not look)
             return folder, ""
-        if link.is_file():
+        if os.path.isfile(link):  # noqa: PTH113
             return _main_checkout(link) or (folder, "")
     return directory, ""
 
 
 def candidates(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the folders that may hold this folder's project, nearest first, with the worktree's name."""
+    """Yield the folders that may hold this folder's project, nearest first, with the worktree's name.
+
+    A linked worktree ends at its main checkout; a submodule ends at itself, since it is a checkout of its own.
+    """
     try:
         directory = directory.resolve(strict=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise RepositoryNotFound(f"no such folder: {directory}", hint="check the path given with -C") from error
     for folder in (directory, *directory.parents):
         yield folder, ""
         link = folder / ".git"
-        if link.is_file() and (main := _main_checkout(link)):
-            yield main
+        if os.path.isfile(link):  # noqa: PTH113
+            main = _main_checkout(link)
+            if main:
+                yield main
             return
 
 
@@ -81,23 +105,24 @@ def _main_checkout(link: Path) -> tuple[Path, str] | None:
     A submodule's `.git` file has no `commondir` beside its target: it is a checkout of its own.
     """
     try:
-        target = link.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
+        target = os.fsdecode(link.read_bytes()).partition("gitdir: ")[2].rstrip("\r\n")
         private = (link.parent / target).resolve()
-        common = (private / (private / "commondir").read_text(encoding="utf-8").strip()).resolve()
+        common = (private / os.fsdecode((private / "commondir").read_bytes()).rstrip("\r\n")).resolve()
     except (OSError, ValueError):
         return None
-    return (common.parent if common.name == ".git" else common), private.name
+    name = os.fsencode(private.name).decode("utf-8", "backslashreplace")
+    return (common.parent if common.name == ".git" else common), name
 
 
 def registered(environment: Mapping[str, str], name: str) -> Project:
     """Return a registered project by name or UUID; see `repository.registry`."""
     from bede.repository import registry
 
-    root = registry.find(environment, name)
-    project = Project(Path(root), Path(root) / FOLDER)
-    if not project.database.exists():
+    known = registry.find(environment, name, lambda root: os.path.exists(os.path.join(root, FOLDER, DATABASE)))  # noqa: PTH110, PTH118
+    project = Project(Path(known.root), Path(known.root) / FOLDER, uuid=known.uuid)
+    if not _is_there(project.database):
         raise RepositoryNotFound(
-            f"project {name!r} was registered at {root}, but its memory is not there",
+            f"project {name!r} was registered at {known.root}, but its memory is not there",
             hint="run 'bede doctor', or 'bede init' where the project is now",
         )
     return project

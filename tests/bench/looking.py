@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def _contexts(folder: Path, store: Repository, count: int, rounds: int) -> dict[
         found["context"].append(timed(lambda: call(folder, store, "context")))
         name = f"mid-{number}"
         call(folder, store, "fork", name, at=f"main~{count // 3 + number}")
-        found["context_after_fork"].append(timed(lambda name=name: call(folder, store, "context", at=name)))
+        found["context_after_fork"].append(timed(partial(call, folder, store, "context", at=name)))
         call(folder, store, "rollback", f"main~{count // 2 + number}")
         found["context_after_rollback"].append(timed(lambda: call(folder, store, "context")))
         call(folder, store, "undo")
@@ -81,7 +82,7 @@ def searching(count: int, rounds: int = 60) -> dict[str, Any]:
         found = {}
         for name, asked in queries.items():
             call(folder, store, "search", asked[0])
-            times = [timed(lambda query=query: call(folder, store, "search", query)) for query in asked]
+            times = [timed(partial(call, folder, store, "search", query)) for query in asked]
             found[name] = percentiles(times)
         store.close()
     return {"memories": count, **found}

@@ -1,7 +1,8 @@
 """Drive the published `memkernel-mcp` over this project's work. Run by an interpreter that has it; see `peers.py`.
 
-Prints one JSON array a line, `[name, value]`: seconds of single calls, counts, or the words of a failure. Every figure
-stands alone, so that what was measured before a fault, or before time ran out, is kept. Imports nothing of this project.
+Prints one JSON array a line, `[name, value]`: seconds of single calls, counts, or the words of a failure. Every
+figure stands alone, so that what was measured before a fault, or before time ran out, is kept. Imports nothing of
+this project.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 memkernel: Any = import_module("memkernel")
@@ -97,26 +100,25 @@ async def appending(job: dict[str, Any]) -> None:
         bare.execute(f"PRAGMA {pragma}")
     bare.execute("CREATE TABLE row (id INTEGER PRIMARY KEY, text)")
 
-    async def variant(name: str) -> dict[str, list[float]]:
+    async def variant(name: str) -> dict[str, Any]:
         times: dict[str, list[float]] = {"append": [], "bare": []}
         async with opened(Path(f"append-{name}.db"), **OPTIONS[name]) as kernel:
             for text in job["memories"][: job["appends"]]:
-                times["append"].append(await timed(lambda text=text: note(kernel, text)))
+                times["append"].append(await timed(partial(note, kernel, text)))
                 began = time.perf_counter()
                 bare.execute("INSERT INTO row (text) VALUES (?)", (text,))
                 times["bare"].append(time.perf_counter() - began)
-        return times
+        return {**times, "ratio_p50": round(median(times["append"]) / median(times["bare"]), 3)}
 
     for name in OPTIONS:
-        await attempt(f"append.{name}", lambda name=name: variant(name))
+        await attempt(f"append.{name}", partial(variant, name))
     bare.close()
 
 
 async def disk(job: dict[str, Any]) -> int:
     """Weigh the file that the appends left, per note: the compactions that came with them included."""
-    with sqlite3.connect("append-as_installed.db") as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return round(Path("append-as_installed.db").stat().st_size / job["appends"])
+    size = Path("append-as_installed.db").stat().st_size
+    return round(size / int(job["appends"]))
 
 
 async def writers(job: dict[str, Any], name: str) -> dict[str, Any]:
@@ -137,8 +139,9 @@ async def writers(job: dict[str, Any], name: str) -> dict[str, Any]:
     took = time.monotonic() - began
     async with opened(path) as kernel:
         problems = await kernel.verify()
-    with sqlite3.connect(path) as connection:
-        (rows,) = connection.execute("SELECT COUNT(*) FROM events WHERE event_type = 'AGENT_SCRATCHPAD'").fetchone()
+    query = "SELECT COUNT(*) FROM events WHERE event_type = 'AGENT_SCRATCHPAD'"
+    with closing(sqlite3.connect(path)) as connection:
+        (rows,) = connection.execute(query).fetchone()
     done = [item["done"] for item in said]
     return {
         "processes": len(running),
@@ -186,7 +189,7 @@ async def history(job: dict[str, Any], count: int) -> list[int]:
         forked = {"source_branch": "main", "new_branch": "half", "agent_id": "bench"}
         await kernel.fork(**forked, at_event_id=made[count // 2])
         await kernel.append_decision(branch_id="half", agent_id="bench", key="key-1", value="half", rationale="half")
-        say(f"branching.{count}.compact", [await timed(lambda: kernel.gc(force=True))])
+        say(f"branching.{count}.compact", [await timed(partial(kernel.gc, force=True))])
         for kind, body in drafts[-TAIL:]:
             what, said = payload(kind, body)
             made.append((await kernel.record(what, branch_id="main", agent_id="bench", payload=said)).event_id)
@@ -210,22 +213,22 @@ async def branching(job: dict[str, Any], count: int) -> None:
 
         acts: dict[str, Callable[[int], Awaitable[Any]]] = {
             "fork_head": lambda number: fork(f"head-{number}"),
-            "fork_anywhere": lambda number: fork(f"any-{number}", at_event_id=made[count // 3 + number]),
+            "fork_anywhere": lambda number: fork(f"any-{number}", at_event_id=made[-1 - count // 3 - number]),
             "context_after_fork": lambda number: kernel.context(f"any-{number}"),
             "diff": lambda _number: kernel.diff("main", "half"),
             "context": lambda _number: kernel.context(),
             "verify": lambda _number: kernel.verify(),
         }
         for name, act in acts.items():
-            await attempt(f"branching.{count}.{name}", lambda act=act: repeated(act, rounds))
+            await attempt(f"branching.{count}.{name}", partial(repeated, act, rounds))
     targets = {"rollback_5": made[-6], "rollback_half": made[count // 2], "rollback_all": made[0]}
     for name, target in targets.items():
-        await attempt(f"branching.{count}.{name}", lambda name=name, target=target: back(job, count, name, target))
+        await attempt(f"branching.{count}.{name}", partial(back, job, count, name, target))
 
 
 async def repeated(act: Callable[[int], Awaitable[Any]], rounds: int) -> list[float]:
     """Time an act some times over."""
-    return [await timed(lambda number=number: act(number)) for number in range(rounds)]
+    return [await timed(partial(act, number)) for number in range(rounds)]
 
 
 async def back(job: dict[str, Any], count: int, name: str, target: int) -> list[float]:
@@ -236,11 +239,11 @@ async def back(job: dict[str, Any], count: int, name: str, target: int) -> list[
         shutil.copy("base.db", path)
         async with opened(path) as kernel:
             rolled = {"branch_id": "main", "target_event_id": target, "agent_id": "bench"}
-            times.append(await timed(lambda kernel=kernel, rolled=rolled: kernel.rollback(**rolled)))
+            times.append(await timed(partial(kernel.rollback, **rolled)))
             if number == 0:
-                context = [await timed(lambda kernel=kernel: kernel.context()) for _ in range(3)]
+                context = [await timed(kernel.context) for _ in range(3)]
                 say(f"branching.{count}.context_after_{name}", context)
-                appended = [await timed(lambda kernel=kernel: note(kernel, "one more")) for _ in range(3)]
+                appended = [await timed(partial(note, kernel, "one more")) for _ in range(3)]
                 say(f"branching.{count}.append_after_{name}", appended)
         path.unlink()
     return times
@@ -275,12 +278,12 @@ async def main() -> None:
     job = json.loads(Path("job.json").read_text())
     say("versions", {name: metadata.version(name) for name in ("memkernel-mcp", "mcp", "pydantic", "aiosqlite")})
     await appending(job)
-    await attempt("bytes_per_memory", lambda: disk(job))
+    await attempt("bytes_per_memory", partial(disk, job))
     for name in OPTIONS:
-        await attempt(f"writers.{name}", lambda name=name: writers(job, name))
+        await attempt(f"writers.{name}", partial(writers, job, name))
     for name, said in job["workloads"].items():
         path = Path(f"reduction-{name}.db").absolute()
-        await attempt(f"reduction.{name}", lambda said=said, path=path: reduction(said, path))
+        await attempt(f"reduction.{name}", partial(reduction, said, path))
     for count in job["sizes"]:
         try:
             await branching(job, count)

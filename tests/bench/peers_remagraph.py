@@ -1,8 +1,8 @@
 """Drive the published `remagraph` over this project's work. Run by an interpreter that has it; see `peers.py`.
 
-Prints one JSON array a line, `[name, value]`, as `peers_memkernel.py` does. Its writes need an embedding model of half a
-gigabyte that it downloads; here a stand-in of random word vectors lies where its loader looks first. Imports nothing of
-this project.
+Prints one JSON array a line, `[name, value]`, as `peers_memkernel.py` does. Its writes need an embedding model of
+half a gigabyte, which it downloads; here a stand-in of random word vectors lies where its loader looks first.
+Imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -42,19 +43,16 @@ def attempt(name: str, act: Callable[[], Any]) -> None:
 
 def model(words: list[str]) -> dict[str, Any]:
     """Lay down a stand-in for the embedding model: a random vector a word, saved in the format of the real one."""
-    import numpy
-    from model2vec import StaticModel  # type: ignore[import-not-found]
-    from tokenizers import Tokenizer, models, pre_tokenizers  # type: ignore[import-not-found]
-
-    names = dict.fromkeys(["[UNK]", "[PAD]", *words])
-    tokenizer = Tokenizer(models.WordLevel({name: number for number, name in enumerate(names)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    numpy, tokenizers, model2vec = (import_module(name) for name in ("numpy", "tokenizers", "model2vec"))
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(["[UNK]", "[PAD]", *words]))}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     chance = numpy.random.default_rng(1)
-    vectors = chance.standard_normal((len(names), DIMENSIONS), dtype=numpy.float32)
+    vectors = chance.standard_normal((len(numbers), DIMENSIONS), dtype=numpy.float32)
     folder = Path(dedup.MODEL_NAME)
-    StaticModel(vectors, tokenizer, normalize=True).save_pretrained(folder)
+    model2vec.StaticModel(vectors, tokenizer, normalize=True).save_pretrained(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return {"words": len(names), "megabytes": round(size / 1e6, 1)}
+    return {"words": len(numbers), "megabytes": round(size / 1e6, 1)}
 
 
 def storing(job: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +119,7 @@ def searching(job: dict[str, Any], count: int) -> None:
     size = Path(f"rows-{count}", database.DB_FILENAME).stat().st_size
     say(f"searching.{count}.megabytes", round(size / 1e6, 1))
     for name, queries in job["queries"][str(count)].items():
-        attempt(f"searching.{count}.{name}", lambda queries=queries: asked(connection, queries))
+        attempt(f"searching.{count}.{name}", partial(asked, connection, queries))
     connection.close()
 
 

@@ -414,7 +414,7 @@ def test_a_shell_inside_has_jobs_of_its_own(shell: Terminal, wrapped: Wrapped) -
     assert b"bash --norc" in shown(shell, b"jobs")
     shell.type(b"fg\n")
     shell.until(b"-i\r\n")
-    until(shell.is_raw)
+    shell.until(b"PROMPT$ ")
     shell.type(b"exit 3\n")
     shell.until(b"PROMPT$ ")
     assert shown(shell, b"echo status $?") == b"status 3\r\n"

@@ -6,9 +6,11 @@ import base64
 import gzip
 import hashlib
 import os
+import random
 import subprocess
 import sys
 import threading
+import unicodedata
 from itertools import chain
 from pathlib import Path
 
@@ -300,8 +302,7 @@ def test_whitespace_is_cut_where_tiktoken_cuts_it(before, gap, times, seam, afte
     assert cut == tokens.encode(text)
 
 
-@pytest.mark.parametrize("gap", [" ", "\n", "\u3000", " \t"])
-@pytest.mark.parametrize("end", ["x", "", "\n  x"])
+@pytest.mark.parametrize(("gap", "end"), [(" ", "x"), (" ", ""), ("\n", "x"), ("\u3000", "\n  x"), (" \n", "  x")])
 def test_a_million_blanks_do_not_overflow_the_matcher(gap, end):
     text = "a" + gap * (1_200_000 // len(gap)) + end
     assert tokens.decode(tokens.encode(text)) == text
@@ -335,12 +336,35 @@ def test_with_every_merge_the_bound_is_the_count_unless_a_character_is_odd(every
         assert total == tokens.count(text)
 
 
-def test_a_character_of_unknown_class_counts_in_bytes():
-    assert tokens.bound("\U000100ac" * 2) == 8 > tokens.count("\U000100ac" * 2)
-
-
 #: Where the kinds of characters lie close together; in the rest of Unicode one in 97 will do.
 DENSE = [range(0x3400), range(0xA000, 0xAC00), range(0xD7A0, 0xE010), range(0xF900, 0x10800), range(0x1D100, 0x1FC00)]
+
+
+def test_no_shape_contradicts_unicode():
+    kinds = {"a": "L", "0": "N"}
+    for code in chain(*DENSE, range(0x3400, 0x110000, 97)):
+        shape = tokens._SHAPES[code]
+        if shape == chr(code) or shape == tokens._ODD:
+            continue
+        category = unicodedata.category(chr(code))
+        if shape == "\t":
+            assert category[0] == "Z" or chr(code) == "\x85"
+        elif shape == "!":
+            assert category[0] not in "LNZ"
+        else:
+            assert category[0] == kinds.get(shape, "L")
+
+
+@pytest.mark.parametrize("letters", ["abcdefghij", "aA", "的一是在不了有和人这中大为上个国", "-=", "éà", "ж", "\n"])
+def test_long_pieces_are_merged_as_tiktoken_merges_them(every_merge, letters):
+    choose = random.Random(letters).choice
+    for size in range(1, 257 // len(letters[0].encode()), 3):
+        text = "".join(choose(letters) for _ in range(size))
+        assert bound_with(every_merge, text) == tokens.count(text)
+
+
+def test_a_character_of_unknown_class_counts_in_bytes():
+    assert tokens.bound("\U000100ac" * 2) == 8 > tokens.count("\U000100ac" * 2)
 
 
 def test_the_bound_holds_for_every_character_beside_every_kind_of_neighbour():
@@ -418,11 +442,26 @@ def _starts_a_line(rest: str) -> bool:
     return bool(first.strip(" \t")) or "\n" not in rest
 
 
+def test_trimming_keeps_blank_lines_with_the_line_before():
+    text = "one\n  \n\t\ntwo\nthree"
+    kept = "one\n  \n\t\n"
+    assert tokens.trim(text, tokens.count(kept)) == kept
+    assert tokens.trim(text, tokens.count(kept) - 1).rstrip() == "one"
+    assert tokens.trim(text, tokens.count(text) - 1) == kept + "two\n"
+
+
 def test_trimming_cuts_a_long_line_at_a_token():
     text = "word " * 1000 + "\nsecond line\n"
     trimmed = tokens.trim(text, 100)
     assert tokens.count(trimmed) == 100
     assert text.startswith(trimmed)
+
+
+def test_trimming_counts_again_what_it_has_cut():
+    word = "преобразователь"
+    whole = tokens.decode(tokens.encode(word)[:4]).rstrip("\ufffd")
+    assert (whole, tokens.count(whole)) == ("преобра", 5)
+    assert tokens.trim(word, 4) == "пре"
 
 
 def test_trimming_ends_at_a_line():

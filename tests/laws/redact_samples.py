@@ -1,4 +1,4 @@
-"""What secrets look like, and what only looks like them: generated, so that no line here is one.
+"""What secrets look like, and the texts that hold them: generated, so that no line here is one.
 
 Every credential is put together from pieces when it is asked for, from a seeded source of chance; nothing in
 this file has the shape of a secret. A sample is the secret itself and a text that holds it.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import random
-import re
 import string
 from collections.abc import Callable, Iterator
 
@@ -17,6 +16,12 @@ WORD = string.ascii_letters + DIGITS
 HEX = DIGITS + "abcdef"
 URLSAFE = WORD + "-_"
 BASE32 = UPPER + "234567"
+
+
+def split(block: str) -> tuple[str, ...]:
+    """Return the samples of a block, in which `¦` parts them and ⏎, ␍, ␛ stand for what cannot be seen."""
+    plain = block.strip().replace("\n", " ¦ ").replace("⏎", "\n").replace("␍", "\r").replace("␛", "\x1b")
+    return tuple(plain.split(" ¦ "))
 
 
 class Dice:
@@ -213,30 +218,15 @@ def _segments(dice: Dice) -> Iterator[str]:
 
 
 #: Texts that carry any credential; `@` is its place.
-CARRIERS = (
-    "I pasted the key @ into the chat, sorry.",
-    "It was @.",
-    "use @, then retry; if not: ask",
-    "(@)",
-    "<@>",
-    '{"note": "@", "n": 1}',
-    '{"cmd": "run \\"@\\" now\\nnext"}',
-    'log: \\n@\\n done',
-    "value: @\nother: 1\n",
-    "list:\n  - @\n  - b\n",
-    "export SOMETHING=@\necho done\n",
-    "deploy.sh --with '@' && echo ok",
-    'x = "@"  # do not commit',
-    "`@`",
-    "**@**",
-    "2026-11-30T12:00:00Z WARN login failed with @ (attempt 3)",
-    "https://api.host.dev/v1/items?t=@&page=2",
-    "first line\n@\nlast line",
-    "-   X='@'\n+   X=''\n",
-    "密码是@。下一步",
-    "| name | @ | ok |",
-    "curl -H 'X-Thing: @' https://host.dev/",
-    "\x1b[31m@\x1b[0m",
+CARRIERS = split(
+    r"""
+I pasted the key @ into the chat, sorry. ¦ It was @. ¦ use @, then retry; if not: ask ¦ (@) ¦ <@>
+{"note": "@", "n": 1} ¦ {"cmd": "run \"@\" now\nnext"} ¦ log: \n@\n done ¦ value: @⏎other: 1 ¦ list:⏎  - @⏎  - b
+export SOMETHING=@⏎echo done ¦ deploy.sh --with '@' && echo ok ¦ x = "@"  # do not commit ¦ `@` ¦ **@**
+2026-11-30T12:00:00Z WARN login failed with @ (attempt 3) ¦ https://api.host.dev/v1/items?t=@&page=2
+first line⏎@⏎last line ¦ -   X='@'⏎+   X='' ¦ 密码是@。下一步 ¦ | name | @ | ok |
+curl -H 'X-Thing: @' https://host.dev/ ¦ ␛[31m@␛[0m
+"""
 )
 
 
@@ -263,7 +253,7 @@ def private_keys(seed: int) -> Iterator[tuple[str, list[str], str]]:
         yield f"{label}plain", body, f"before\n{whole}\nafter"
         yield f"{label}json", body, '{"private_key": "' + whole.replace("\n", "\\n") + '\\n", "id": "x"}'
         yield f"{label}nested json", body, '"{\\"k\\": \\"' + whole.replace("\n", "\\\\n") + '\\"}"'
-        yield f"{label}indented", body, "key: |\n" + "".join(f"    {line}\n" for line in whole.split("\n")) + "next: 1\n"
+        yield f"{label}indented", body, "key: |\n    " + whole.replace("\n", "\n    ") + "\nnext: 1\n"
         yield f"{label}quoted", body, "\n".join(f"> {line}" for line in whole.split("\n"))
         yield f"{label}diff", body, "\n".join(f"+{line}" for line in whole.split("\n"))
         yield f"{label}code", body, "k = (\n" + "\n".join(f'    "{line}\\n"' for line in whole.split("\n")) + "\n)\n"
@@ -273,7 +263,7 @@ def private_keys(seed: int) -> Iterator[tuple[str, list[str], str]]:
         yield f"{label}cut tail", body[:4], "\n".join([begin, *body[:4]]) + "\n[output truncated]"
         yield f"{label}cut in a line", body[:4], "\n".join([begin, *body[:3], body[3][:40]])
         yield f"{label}cut head", body, "…\n" + "\n".join([*body, end]) + "\nbye"
-    pgp = f"-----BEGIN PGP PRIVATE" + " KEY BLOCK-----"
+    pgp = "-----BEGIN PGP PRIVATE" + " KEY BLOCK-----"
     body = [dice.text(64, WORD + "+/") for _ in range(5)]
     yield "pgp", body, "\n".join([pgp, "Version: GnuPG v2", "", *body, "=aB3d", pgp.replace("BEGIN", "END")])
     begin, body, end = _block(dice)
@@ -285,29 +275,47 @@ def private_keys(seed: int) -> Iterator[tuple[str, list[str], str]]:
 
 
 #: Ways to write a name and its value; `%` is the name, `@` the value. Names are written as each form has them.
-_ENV = ("%=@", "export %=@", "%=@\nNEXT=1", "docker run -e %=@ image:1", "%='@'", '%="@"', "$env:% = '@'", "ENV % @", "x\\n%=@\\ny")
-_DATA = (
-    '{"%": "@"}', '{"a": 1, "%":"@", "b": null}', "{\\\"%\\\": \\\"@\\\"}", "{\\\\\\\"%\\\\\\\":\\\\\\\"@\\\\\\\"}", "{'%': '@'}",
-    "%: '@'", '%: "@"', "% = '@'", '% = "@"', "%: @", "  %: @  # rotate", "%=@", "%='@', retries=3",
-    "<%>@</%>", '<add key="%" value="@"/>', '{"name": "%", "value": "@"}', "- name: %\n  value: @\n",
-    '%: str = "@"', "const % = `@`;", "config['%'] = '@'", "% => '@'", '"%" => "@",', "%: |\n  @\n", "| % | `@` |",
-    "https://host.dev/cb?%=@&x=1", "--data '%=@'", "**%**: `@`", "%:\n  '@'", "% := \"@\"", "%: \"@",
-)  # fmt: skip
-_FLAGS = ("tool --% @", "tool --%=@ --dry-run", "tool --% '@' run", 'tool --% "@"', '["tool", "--%", "@"]', "tool --% \\\n  @ x")
+_ENV = split(
+    r"""
+%=@ ¦ export %=@ ¦ %=@⏎NEXT=1 ¦ docker run -e %=@ image:1 ¦ %='@' ¦ %="@" ¦ $env:% = '@' ¦ ENV % @ ¦ x\n%=@\ny
+"""
+)
+_DATA = split(
+    r"""
+{"%": "@"} ¦ {"a": 1, "%":"@", "b": null} ¦ {\"%\": \"@\"} ¦ {\\\"%\\\":\\\"@\\\"} ¦ {'%': '@'} ¦ %: '@'
+%: "@" ¦ % = '@' ¦ % = "@" ¦ %: @ ¦ %: @  # rotate ¦ %=@ ¦ %='@', retries=3 ¦ <%>@</%>
+<add key="%" value="@"/> ¦ {"name": "%", "value": "@"} ¦ - name: %⏎  value: @ ¦ %: str = "@" ¦ const % = `@`;
+config['%'] = '@' ¦ % => '@' ¦ "%" => "@", ¦ %: |⏎  @ ¦ | % | `@` | ¦ https://host.dev/cb?%=@&x=1 ¦ --data '%=@'
+**%**: `@` ¦ %:⏎  '@' ¦ % := "@" ¦ %: "@
+"""
+)
+_FLAGS = split(
+    r"""
+tool --% @ ¦ tool --%=@ --dry-run ¦ tool --% '@' run ¦ tool --% "@" ¦ ["tool", "--%", "@"] ¦ tool --% \⏎  @ x
+"""
+)
 
-ENV_NAMES = (
-    "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "PGPASSWORD", "MYSQL_ROOT_PASSWORD", "API_KEY", "DD_API_KEY",
-    "CLOUDFLARE_API_TOKEN", "JWT_SECRET", "SECRET_KEY_BASE", "OPENAI_API_KEY", "TWILIO_AUTH_TOKEN", "GITHUB_TOKEN",
-    "AZURE_CLIENT_SECRET", "NPM_TOKEN", "REDIS_PASS", "SMTP_PASSWORD", "ENCRYPTION_KEY", "SESSION_SECRET",
-    "VAULT_TOKEN", "SLACK_SIGNING_SECRET", "HEROKU_API_KEY", "DATADOG_APP_KEY", "ACCESS_TOKEN", "STRIPE_KEY",
-)  # fmt: skip
-DATA_NAMES = (
-    "password", "passwd", "db_password", "userPassword", "api_key", "apiKey", "apikey", "access_token", "accessToken",
-    "client_secret", "clientSecret", "secret_key", "secretAccessKey", "auth_token", "refresh_token", "private_key",
-    "aws_secret_access_key", "signing_key", "encryptionKey", "bot_token", "smtp.password", "pwd", "passphrase",
-    "account_key", "webhook_secret", "x-api-key", "service-token", "credential", "token", "secret",
-)  # fmt: skip
-FLAG_NAMES = ("password", "token", "api-key", "client-secret", "auth-token", "db-password", "secret-key", "access-token")
+ENV_NAMES = split(
+    r"""
+AWS_SECRET_ACCESS_KEY ¦ DB_PASSWORD ¦ PGPASSWORD ¦ MYSQL_ROOT_PASSWORD ¦ API_KEY ¦ DD_API_KEY
+CLOUDFLARE_API_TOKEN ¦ JWT_SECRET ¦ SECRET_KEY_BASE ¦ OPENAI_API_KEY ¦ TWILIO_AUTH_TOKEN ¦ GITHUB_TOKEN
+AZURE_CLIENT_SECRET ¦ NPM_TOKEN ¦ REDIS_PASS ¦ SMTP_PASSWORD ¦ ENCRYPTION_KEY ¦ SESSION_SECRET ¦ VAULT_TOKEN
+SLACK_SIGNING_SECRET ¦ HEROKU_API_KEY ¦ DATADOG_APP_KEY ¦ ACCESS_TOKEN ¦ STRIPE_KEY
+"""
+)
+DATA_NAMES = split(
+    r"""
+password ¦ passwd ¦ db_password ¦ userPassword ¦ api_key ¦ apiKey ¦ apikey ¦ access_token ¦ accessToken
+client_secret ¦ clientSecret ¦ secret_key ¦ secretAccessKey ¦ auth_token ¦ refresh_token ¦ private_key
+aws_secret_access_key ¦ signing_key ¦ encryptionKey ¦ bot_token ¦ smtp.password ¦ pwd ¦ passphrase ¦ account_key
+webhook_secret ¦ x-api-key ¦ service-token ¦ credential ¦ token ¦ secret
+"""
+)
+FLAG_NAMES = split(
+    r"""
+password ¦ token ¦ api-key ¦ client-secret ¦ auth-token ¦ db-password ¦ secret-key ¦ access-token
+"""
+)
 
 
 def _value(dice: Dice, name: str) -> str:
@@ -316,7 +324,8 @@ def _value(dice: Dice, name: str) -> str:
         return dice.password()
     if "aws" in plain or "secretaccess" in plain:
         return dice.text(40, WORD + "/+")
-    return dice.pick(dice.text(32, HEX), dice.text(24), dice.text(40, URLSAFE), dice.uuid(), dice.encoded(24), dice.text(16))
+    noise = (dice.text(32, HEX), dice.text(24), dice.text(40, URLSAFE), dice.text(16))
+    return dice.pick(*noise, dice.uuid(), dice.encoded(24))
 
 
 def named(seed: int) -> Iterator[tuple[str, str, str]]:
@@ -331,6 +340,11 @@ def named(seed: int) -> Iterator[tuple[str, str, str]]:
 
 def placed(seed: int) -> Iterator[tuple[str, str, str]]:
     """Yield (place, secret, text): URLs, headers, commands, connection strings, sentences."""
+    yield from _filled(seed)
+    yield from _special(seed)
+
+
+def _filled(seed: int) -> Iterator[tuple[str, str, str]]:
     dice = Dice(seed)
     for form in (*_URLS, *_HEADERS, *_COMMANDS, *_SENTENCES):
         for _ in range(6):
@@ -338,6 +352,10 @@ def placed(seed: int) -> Iterator[tuple[str, str, str]]:
             made = form in _HEADERS or "oken" in form or "ey" in form
             secret = dice.text(30, URLSAFE) if made else guessed
             yield form, secret, form.replace("~", secret)
+
+
+def _special(seed: int) -> Iterator[tuple[str, str, str]]:
+    dice = Dice(seed)
     for inner in ("p@ss:w0rd9", "p%40ss%3Aw0", "ab/cd9x@yz", "100%sure", "a:b:c:9", "pa#ss?9x"):
         yield "odd url", inner, f"postgres://user:{inner}@db.host.dev:5432/app"
     for _ in range(12):
@@ -346,9 +364,9 @@ def placed(seed: int) -> Iterator[tuple[str, str, str]]:
             f"Authorization: Basic {pair}", f'"Authorization": "Basic {pair}"', f'{{"auth": "{pair}"}}',
             f"curl -H 'authorization: basic {pair}' https://h.dev", f"Proxy-Authorization: Basic {pair}\r\n",
         )  # fmt: skip
-    for where in ("https://hooks.slack.com/services/T0ABCDEF1/B0ABCDEF2/~", "hooks.slack.com/workflows/T0ABCDEF1/A0ABCDEF2/~"):
+    for where in ("https://hooks.slack.com/services", "hooks.slack.com/workflows"):
         secret = dice.text(24)
-        yield "slack webhook", secret, f"post to {where.replace('~', secret)} please"
+        yield "slack webhook", secret, f"post to {where}/T0ABCDEF1/B0ABCDEF2/{secret} please"
     for host in ("discord.com", "discordapp.com", "ptb.discord.com"):
         secret = dice.text(68, URLSAFE)
         yield "discord webhook", secret, f"https://{host}/api/webhooks/{dice.text(18, DIGITS[1:] + DIGITS)}/{secret}"
@@ -357,103 +375,48 @@ def placed(seed: int) -> Iterator[tuple[str, str, str]]:
     signature = dice.text(64, HEX)
     yield "presigned", signature, f"https://b.s3.amazonaws.com/k?X-Amz-Date=2026&X-Amz-Signature={signature}"
     key = dice.encoded(64)
-    yield "azure", key, f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={key};EndpointSuffix=core.windows.net"
+    yield "azure", key, f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={key};EndpointSuffix=core.net"
     yield "aws csv", key[:40].replace("=", "x"), "AK" + f"IA{dice.text(16, BASE32)},{key[:40].replace('=', 'x')}"
 
 
-_URLS = (
-    "postgres://user:~@host/db", "postgresql+asyncpg://user:~@db.host.dev:5432/app?sslmode=require", "https://user:~@host.dev/path",
-    "redis://:~@cache:6379/0", "mongodb+srv://app:~@c0.host.dev/?retryWrites=true", "amqp://app:~@mq:5672/%2f",
-    "git clone https://oauth2:~@git.host.dev/a/b.git", "DATABASE_URL=mysql://root:~@127.0.0.1:3306/app", '"url": "https://u:~@h.dev"',
-    "ftp://me:~@ftp.host.dev", "root:~@tcp(127.0.0.1:3306)/app", "HTTPS_PROXY=http://me:~@proxy:3128", "smtp://a%40b.c:~@mail:587",
-    "mongodb://u:~@h1:27017,h2:27017/db", "(see https://u:~@host.dev/x)", "ws://u:~@[::1]:80/", "url=https://u:~@h.dev,next",
-)  # fmt: skip
-_HEADERS = (
-    "Authorization: Bearer ~", "curl -H 'Authorization: Bearer ~' https://h.dev", '-H "Authorization: token ~"',
-    '{"Authorization": "Bearer ~"}', "headers={'Authorization': 'Bearer ~'}", '.set("Authorization", "Bearer ~")',
-    "X-API-Key: ~", "x-auth-token: ~", "PRIVATE-TOKEN: ~", "authorization: Bot ~\r\n", "Bearer ~", "Authorization: ApiKey ~",
-    '\\"Authorization\\": \\"Bearer ~\\"', "authorization=Bearer ~", "api-key: ~", "Authorization: ~",
-)  # fmt: skip
-_COMMANDS = (
-    "mysql -u root -p~ app", "mysqldump -p'~' app > x.sql", "docker login -u me -p ~ reg.dev", "sshpass -p ~ ssh h",
-    "redis-cli -h h -a ~ ping", "curl -u me:~ https://h.dev", 'curl -s --user "me:~" https://h.dev', "psql 'host=h password=~ user=u'",
-    "PGPASSWORD=~ psql -h h", "machine h.dev login me password ~", "machine h.dev\n  login me\n  password ~\n",
-    "sqlcmd -S h -U sa -P ~", "mongosh -u a -p ~ db", "net use x /user:a /password:~", "Server=h;User Id=sa;Password=~;", "uid=sa;pwd=~",
-    "CREATE USER a IDENTIFIED BY '~'", "ALTER ROLE a WITH PASSWORD '~'", "gpg --batch --passphrase ~ -d f", "az login -u a -p ~",
-    "http -a me:~ h.dev", "curl -X POST \\\n  -u me:~ \\\n  https://h.dev", "HTTPBasicAuth('me', '~')", "requests.get(u, auth=('me', '~'))",
-    "client.setPassword(\"~\")", "os.environ['API_KEY'] = '~'", "os.getenv('DB_PASSWORD', '~')", "define('DB_PASSWORD', '~');",
-    "helm registry login h -u a --password ~", "echo 'password=~' >> f", "kubectl create secret generic s --from-literal=password=~",
-    "//registry.npmjs.org/:_authToken=~", "spring.datasource.password=~", "password: !!str '~'",
-)  # fmt: skip
-_SENTENCES = (
-    "The password is ~, keep it.", "the password is `~`", "Password: ~", "my api key is '~'", "API key: ~", "password = ~",
-    "set the password to ~ please", "Access token: ~", "Client Secret: ~", "user: admin, password: ~", "AWS Secret Access Key [None]: ~",
-)  # fmt: skip
-
-
-# --- what only looks like a secret ---------------------------------------------------------------------------
-
-#: Texts that must stay as they are; what stands in «» is filled by chance.
-_LOOKS = (
-    "commit «sha1»", "«sha1» fix the parser", "sha256:«sha256»", "digest «sha256»", "«sha512»", "md5 «md5»", "«uuid»", "id=«uuid»",
-    "session «uuid» started", '"integrity": "sha512-«b64_64»"', "integrity sha1-«b64_20»", "h1:«b64_32»", '--hash=sha256:«sha256»',
-    "img src=data:image/png;base64,iVBORw0KGgo«b64_32»", "nonce-«b64_16»", '"etag": "«md5»"', "W/\"«md5»\"", "docker pull a@sha256:«sha256»",
-    "pkg@«n».«n».«n»", "resolved https://registry.npmjs.org/«word»/-/«word»-«n».«n».«n».tgz#«sha1»", "go.sum «word» v0.0.0-2024«n»-«hex12» h1:«b64_32»",
-    "trace_id=«hex32» span_id=«hex16»", "request-id: «uuid»", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI«b64_32» «word»@host",
-    "SHA256:«b64_32»", "-----BEGIN CERTIFICATE-----\nMIID«b64_64»\n«b64_64»\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----\nMIIB«b64_64»\n-----END PUBLIC KEY-----",
-    "process.env.«CONST»", "os.environ[\"API_KEY\"]", 'api_key = os.environ["«CONST»"]', 'token = os.getenv("«CONST»")', "apiKey: process.env.«CONST»,",
-    "API_KEY=${«CONST»}", "password: ${«CONST»}", "PASSWORD=$DB_«CONST»", "secret: $(«word» read «word»)", "token=`cat «word».txt`",
-    "api_key: <your-«word»-key>", "API_KEY=YOUR_«CONST»_HERE", 'api_key="YOUR_API_KEY"', "token: xxxxxxxx«x»", "password=********", "PASSWORD=<«word»>",
-    "password: changeme", "SECRET_KEY=changeme", "password: example", 'token = "example-«word»"', "API_KEY=replace-me", 'secret: "***"', "token: ...",
-    "password: string", "password: str", "  password: string;", "token: Token", "secret: Optional[str]", "password: str | None = None", "apiKey?: string",
-    "api_key: SecretStr", "def login(user, password):", "def f(token: str, secret: bytes) -> None:", "token = get_token()", "token = get_«word»(secret)",
-    "password = getpass.getpass()", "password=None", "password=password", "token=token", "api_key=self.api_key", "api_key=settings.«CONST»", "secret=config.«word».secret",
-    "token = tokens[«n»]", "password = user.password", "self.token = token", "this.password = password;", "const token = await fetchToken();", "token := r.Header.Get(\"X\")",
-    "secret_manager_client_v2", "from «word».secret_manager_client_v2 import SecretManagerClient", "import «word».auth.token_store", "tokens: «n»000", "max_tokens=«n»096",
-    "max_tokens: «n»", "total_tokens=«n»«n»«n»", '"usage": {"prompt_tokens": «n»«n», "completion_tokens": {n}}', "token_count = «n»", "password_length >= «n»",
-    "the password is stored hashed", "a password is required", "the token is refreshed every «n» minutes", "if the token was expired, «word»", "the secret is to keep going",
-    "the key is that «word» is fast", "passwords are hashed with bcrypt", "password is sha256-hashed", "use a secret manager for «word»", "Password: required",
-    "the access token has expired", "pass the token to the «word»", "«n» passed, «n» failed", "tests pass: «n»", "pass=«n» fail=«n»", "bypass: true",
-    "sk-button-primary", "class=\"sk-folding-«word» sk-cube«n»\"", "sk-«word»-«word»-«word»-«word»", "task-«word»-«word»-2024-11-30", "npm_config_«word»_directory_path",
-    "npm_lifecycle_event=«word»", "hf_hub_download_«word»_«word»_files", "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-    "AKIA«word» is no id", "$ «n».99 per month", "price: «n»99.00", "EUR «n»,«n»", "primary_key=True", "foreign_key: «word»_id", "cache_key = f\"«word»-{n}\"", "sort_key: «word»_«n»",
-    "partition_key=«word»", "public_key: «b64_32»", "key: «word»", "keyboard: «word»", "monkey=«word»«n»", "hotkey: ctrl+«n»", "key=«uuid»", "idempotency_key=«uuid»",
-    "next_token=«uuid»", "page_token: «b64_16»", "csrf: «word»", "password_file=/run/secrets/«word»", "PASSWORD_FILE=/run/secrets/«word»", "secret: /run/secrets/«word»",
-    "PWD=/home/«word»/src", "OLDPWD=/srv/«word»", "secretName: «word»-tls", "secretKeyRef:\n  name: «word»\n  key: «word»", "imagePullSecrets:\n- name: «word»",
-    "token_url=https://«word».dev/oauth/token", "auth: true", "auth=basic", "Authorization: Bearer <token>", "Authorization: Bearer ${«CONST»}", "Authorization: Bearer $TOKEN",
-    "f'Bearer {token}'", "'Authorization': `Bearer ${token}`", '"Authorization": "Bearer " + token', "uses bearer authentication", "Basic authentication with «word»",
-    "https://«word».dev:8080/@«word»/x", "https://user@«word».dev/path", "http://localhost:3000/@vite/client", "https://unpkg.com/«word»@«n».«n».«n»/x.js", "git@github.com:«word»/«word».git",
-    "ssh://git@«word».dev:22/«word»", "postgres://user:password@localhost/db", "postgres://{user}:{password}@{host}/db", "https://user:${PASS}@«word».dev", "redis://localhost:6379/0",
-    "https://<user>:<password>@«word».dev", "mysql -u root -p «word»", "mkdir -p «word»/«word»", "docker run -p 8080:80 «word»", "docker run -u 1000:1000 «word»", "ssh -p 2222 «word»",
-    "docker login -u me --password-stdin", "curl -u $USER:$PASS https://«word».dev", "--password-file «word».txt", "--token-ttl «n»", "the --password flag is «word»", "pass --token to «word»",
-    "type=\"password\" name=\"password\"", '"password": "Passwort"', '"password": "Enter your password"', '"forgot": "Forgot password?"', "label: Password", '"type": "password"',
-    "passwordField.value", "password?.length", "PasswordInput(«word»)", "validatePassword(password, «word»)", "setPassword(password)", "tokenize(\"«word» «word»\")", "tokenizer: gpt-«n»",
-    "credentials: include", "credentials: 'same-origin'", "author: «word» «word»", "authors = [\"«word»\"]", "secretary: «word»", "compass: «word»«n»", "passport: AB«n»«n»«n»",
-    "grep -rn 'PRIVATE KEY' «word»", "look for -----BEGIN RSA PRIVATE KEY----- in «word»", "chmod 600 ~/.ssh/id_«word»", "[redacted:password]", "[redacted:«word»]", "password=[redacted:password]",
-    "eyJ«word»", "xoxb-«word»", "ghp_«word»", "AIza«word»", "token \"«word»\" not found", "unexpected token '«word»' at «n»", "SyntaxError: Unexpected token < in JSON at position «n»",
-    "lease token «n»", "fencing_token=«n»", "0x«hex16»", "#«hex6»", "rgba(«n», «n», «n», 0.«n»)", "«n»:«n»:«n».«n»", "2026-11-30T12:00:«n»Z", "ISBN 978-3-16-14841«n»-0", "+49 30 «n»«n»«n»",
-    "build-«hex12»", "branch feature/«word»-«n»", "v«n».«n».«n»-rc.«n»+«hex6»", "arn:aws:secretsmanager:eu-west-1:123456789012:secret:«word»", "secret: arn:aws:iam::1234:role/«word»",
-    "token: op://vault/«word»/field", "password: vault:secret/data/«word»#pw", "password: !vault |", "{{ «word».password }}", "password: {{ «word»_password }}", "<%= ENV['«CONST»'] %>",
-    "SECRET=$(openssl rand -hex «n»)", "API_KEY=$(pass show «word»)", "password = input('Password: ')", "if password == «word»:", "assert token != other", "assert response.token == token",
-    "«b64_16»", "checksum = \"«sha256»\"", "snapshot-«uuid».json", "/var/lib/«word»/«sha256»/layer.tar", "node_modules/.cache/«hex32»/x.js", "main.«hex8».chunk.js", "_next/static/«hex16»/x.css",
-    "com.«word».«word».TokenAuthenticationFilterConfigurationProperties", "ThePasswordResetTokenGeneratorFactoryBean«n»", "test_password_is_hashed_before_«word»_is_stored", "«word»_access_token_expires_in: «n»600",
-)  # fmt: skip
-
-
-def lookalikes(seed: int, each: int = 6) -> list[str]:
-    """Return texts without a secret, every pattern filled a few times, without repeats."""
-    dice = Dice(seed)
-    words = "parser widget lambda harvest copper meadow violin anchor basket candle dragonfly engine feather".split()
-    hexes = {"sha1": 40, "sha256": 64, "sha512": 128, "md5": 32, "hex6": 6, "hex8": 8, "hex12": 12, "hex16": 16, "hex32": 32}
-
-    def fill(hole: re.Match[str]) -> str:
-        name, word = hole[1], dice.pick(*words)
-        if name in hexes:
-            return dice.text(hexes[name], HEX)
-        if name.startswith("b64_"):
-            return dice.encoded(int(name[4:]))
-        plain = {"word": word, "CONST": f"{word.upper()}_KEY", "n": str(dice.random.randint(1, 99)), "x": "x" * 9}
-        return plain[name] if name in plain else dice.uuid()
-
-    made = (re.sub("«(.+?)»", fill, pattern) for pattern in _LOOKS for _ in range(each))
-    return list(dict.fromkeys(made))
+_URLS = split(
+    r"""
+postgres://user:~@host/db ¦ postgresql+asyncpg://user:~@db.host.dev:5432/app?sslmode=require
+https://user:~@host.dev/path ¦ redis://:~@cache:6379/0 ¦ mongodb+srv://app:~@c0.host.dev/?retryWrites=true
+amqp://app:~@mq:5672/%2f ¦ git clone https://oauth2:~@git.host.dev/a/b.git
+DATABASE_URL=mysql://root:~@127.0.0.1:3306/app ¦ "url": "https://u:~@h.dev" ¦ ftp://me:~@ftp.host.dev
+root:~@tcp(127.0.0.1:3306)/app ¦ HTTPS_PROXY=http://me:~@proxy:3128 ¦ smtp://a%40b.c:~@mail:587
+mongodb://u:~@h1:27017,h2:27017/db ¦ (see https://u:~@host.dev/x) ¦ ws://u:~@[::1]:80/
+url=https://u:~@h.dev,next
+"""
+)
+_HEADERS = split(
+    r"""
+Authorization: Bearer ~ ¦ curl -H 'Authorization: Bearer ~' https://h.dev ¦ -H "Authorization: token ~"
+{"Authorization": "Bearer ~"} ¦ headers={'Authorization': 'Bearer ~'} ¦ .set("Authorization", "Bearer ~")
+X-API-Key: ~ ¦ x-auth-token: ~ ¦ PRIVATE-TOKEN: ~ ¦ authorization: Bot ~ ¦ Bearer ~ ¦ Authorization: ApiKey ~
+\"Authorization\": \"Bearer ~\" ¦ authorization=Bearer ~ ¦ api-key: ~ ¦ Authorization: ~
+"""
+)
+_COMMANDS = split(
+    r"""
+mysql -u root -p~ app ¦ mysqldump -p'~' app > x.sql ¦ docker login -u me -p ~ reg.dev ¦ sshpass -p ~ ssh h
+redis-cli -h h -a ~ ping ¦ curl -u me:~ https://h.dev ¦ curl -s --user "me:~" https://h.dev
+psql 'host=h password=~ user=u' ¦ PGPASSWORD=~ psql -h h ¦ machine h.dev login me password ~
+machine h.dev⏎  login me⏎  password ~ ¦ sqlcmd -S h -U sa -P ~ ¦ mongosh -u a -p ~ db
+net use x /user:a /password:~ ¦ Server=h;User Id=sa;Password=~; ¦ uid=sa;pwd=~ ¦ CREATE USER a IDENTIFIED BY '~'
+ALTER ROLE a WITH PASSWORD '~' ¦ gpg --batch --passphrase ~ -d f ¦ az login -u a -p ~ ¦ http -a me:~ h.dev
+curl -X POST \⏎  -u me:~ \⏎  https://h.dev ¦ HTTPBasicAuth('me', '~') ¦ requests.get(u, auth=('me', '~'))
+client.setPassword("~") ¦ os.environ['API_KEY'] = '~' ¦ os.getenv('DB_PASSWORD', '~')
+define('DB_PASSWORD', '~'); ¦ helm registry login h -u a --password ~ ¦ echo 'password=~' >> f
+kubectl create secret generic s --from-literal=password=~ ¦ //registry.npmjs.org/:_authToken=~
+spring.datasource.password=~ ¦ password: !!str '~'
+"""
+)
+_SENTENCES = split(
+    r"""
+The password is ~, keep it. ¦ the password is `~` ¦ Password: ~ ¦ my api key is '~' ¦ API key: ~ ¦ password = ~
+set the password to ~ please ¦ Access token: ~ ¦ Client Secret: ~ ¦ user: admin, password: ~
+AWS Secret Access Key [None]: ~
+"""
+)

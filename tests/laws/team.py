@@ -65,7 +65,7 @@ class Team:
             kind=kind,
             summary=f"statement number {self.count} of the whole team says something",
             task_id=f"T-{_NAMES[number % 3]}",
-            learnings=[f"learnt {self.count}"],
+            learnings=[f"learnt {self.count} so far"],
             **said,
         )
 

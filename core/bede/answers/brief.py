@@ -82,8 +82,9 @@ def telling(output: str) -> str:
 def compose(head: str, sections: Iterable[Section], budget: int, count: Callable[[str], int]) -> Brief:
     """Fill a fence with as many lines as fit into `budget`, counted by `count` on the whole text.
 
-    Sections take turns, line by line, so that a long one cannot crowd out the others. Lines are chosen by their length, at
-    the rate of characters to tokens that the text itself turned out to have, so that a few counts of the whole do.
+    Sections take turns, line by line, so that a long one cannot crowd out the others. Lines are chosen by their
+    length, at the rate of characters to tokens that the text itself turned out to have, so that a few counts of the
+    whole do.
     """
     wanted = [section for section in sections if section.total]
     rate = 3.2

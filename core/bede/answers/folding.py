@@ -41,8 +41,8 @@ def sections(reading: Reading, state: State, place: Place, recent: int) -> list[
         ("Blockers (commands that fail)", _newest(entry[1] for entry in state["blockers"].values()), False),
         ("Decisions", _newest(entry[0] for entry in state["decisions"].values()), False),
         ("Constraints", _newest(int(seq) for seq in state["constraints"]), False),
-        ("Tasks, newest status", _newest(entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()), False),
-        ("Hand-offs", _newest(entry[2] for entry in state["tasks"].values() if entry[1] and entry[2]), False),
+        ("Tasks, newest status", _newest(entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()),
+        False), ("Hand-offs", _newest(entry[2] for entry in state["tasks"].values() if entry[1] and entry[2]), False),
         ("Facts", _newest(entry[0] for entry in state["facts"].values()), False),
         ("Fleet", _newest(state["fleet"].values()), True),
         ("Commands, latest outcome", _newest(entry[2] for entry in state["runs"].values()), True),
@@ -58,7 +58,8 @@ def _newest(seqs: Iterable[int]) -> list[int]:
 
 
 def _overruled(reading: Reading, pairs: Sequence[list[int]]) -> Section:
-    """Return what no longer holds, the newest of each key first: what holds instead stands under decisions and facts."""
+    """Return what no longer holds, the newest of each key first: what holds instead stands under decisions and
+    facts."""
     total, pairs = len(pairs), pairs[:_CHUNK]
     events = reading.load([seq for pair in pairs for seq in pair])
     lines: dict[str, str] = {}

@@ -35,9 +35,10 @@ class Ran:
 
 
 class Refused(Exception):
-    """The command did not start, or nobody knows how it ended; the status to show, and why."""
+    """The command did not start, or it `ran` and nobody knows how it ended; the status to show, and why."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, *, ran: bool = False) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.ran = ran

@@ -1,7 +1,7 @@
 """A child on a POSIX system: signals are waited for, and threads carry the output.
 
 Holds the loop that outlives the child, and the plain way to run one: in our own group, so that the terminal's
-signals reach it by themselves, with pipes for the outputs that are no terminal. Promises to return once the child has
+signals reach it by themselves, with pipes for its outputs. Promises to return once the child has
 ended and its output was passed on, whoever else still holds the pipes.
 """
 
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
 from bede.child import start
 from bede.child.order import Order, Ran, Refused
-from bede.child.relay import Relay, channels, let_go
+from bede.child.relay import Relay, channels, let_go, pipe
 from bede.child.signals import PASSED, Signals, wake
 from bede.child.tail import Tail
+
+#: Seconds that the rest of the output may take once somebody wants us gone.
+_PATIENCE = 0.25
 
 
 class Way(Protocol):
@@ -43,25 +47,23 @@ def run(order: Order, tail: Tail) -> Ran:
     """Run a command to its end."""
     _occupy()
     way = _way(order, tail)
+    begun = ended = monotonic()
     with Signals(way.others) as signals:
         try:
-            begun = monotonic()
             way.start(signals)
             code, ended = _attend(way, signals)
+            status, failure = 128 - code if code < 0 else code, ""
         except Refused as refused:
-            return Ran(refused.status, 0, 0.0, *tail.text(), refused.text)
+            code, status, failure = 0, refused.status, refused.text
+            ended = monotonic() if refused.ran else begun
+            for relay in way.relays if refused.ran else ():
+                relay.end()
+                relay.join(_PATIENCE)
         finally:
             way.close()
     text, cut = tail.text()
-    failure = next((relay.failure for relay in way.relays if relay.failure), "")
-    return Ran(
-        exit_status=128 - code if code < 0 else code,
-        signal=max(-code, 0),
-        seconds=ended - begun,
-        output=text,
-        truncated=cut or not way.is_whole,
-        failure=failure,
-    )
+    failure = failure or next((relay.failure for relay in way.relays if relay.failure), "")
+    return Ran(status, max(-code, 0), ended - begun, text, cut or not way.is_whole, failure)
 
 
 def _occupy() -> None:
@@ -74,14 +76,12 @@ def _occupy() -> None:
 
 
 def _way(order: Order, tail: Tail) -> Way:
-    """Return how to run a command: on a terminal of its own where its output goes to one, else through pipes."""
-    if os.isatty(1) or os.isatty(2):
-        from bede.child import pseudo
+    """Return how to run a command: in a session of its own where its output goes to our terminal, else in ours."""
+    if not (os.isatty(1) or os.isatty(2)):
+        return Plain(order, tail, pipe)
+    from bede.child import pseudo
 
-        session = pseudo.session(order, tail)
-        if session is not None:
-            return session
-    return Piped(order, tail)
+    return pseudo.session(order, tail) or Plain(order, tail, pseudo.channel)
 
 
 def _attend(way: Way, signals: Signals) -> tuple[int, float]:
@@ -96,21 +96,23 @@ def _attend(way: Way, signals: Signals) -> tuple[int, float]:
             for relay in way.relays if code is not None else ():
                 relay.end()
         elif number in PASSED:
-            break  # a reader takes his time with the last of the output, and we are asked to go
+            # A reader takes his time with the last of the output, and we are asked to go.
+            for relay in way.relays:
+                relay.join(_PATIENCE)
+            break
     assert code is not None
     return code, ended
 
 
-class Piped:
-    """A child whose outputs go through pipes; one that is a terminal all the same is inherited, and not kept."""
+class Plain:
+    """A child in our own session and group; its outputs go through what `make` makes."""
 
     others: tuple[int, ...] = ()
 
-    def __init__(self, order: Order, tail: Tail) -> None:
+    def __init__(self, order: Order, tail: Tail, make: Callable[[int], tuple[int, int]]) -> None:
         self._order = order
-        sinks = [fd for fd in (1, 2) if not os.isatty(fd)]
-        self.is_whole = len(sinks) == 2
-        self._ends, self.relays = channels(sinks, tail, wake)
+        self._ends, self.relays = channels((1, 2), tail, wake, make)
+        self.is_whole = len(self._ends) == 2
 
     def start(self, signals: Signals) -> None:
         """Start the child.

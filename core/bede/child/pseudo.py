@@ -3,23 +3,20 @@
 Holds the pseudo-terminal, the real terminal's mode while keys go to the child, and both directions of the traffic.
 Promises that the child finds what it would without us: a terminal where there was one, with its size and modes,
 keys as they are typed, job control (Ctrl-C, Ctrl-Z, `fg`, `bg`); and that the real terminal's mode is restored, however
-it ends. The real terminal is touched only while it is ours and the child wants it. POSIX only.
+it ends. The real terminal is touched only while it is ours and the child wants it. For POSIX only, like `monitor`.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import stat
-import sys
 import termios
 from collections.abc import Iterator
 from contextlib import suppress
 from threading import Thread
 from typing import Any, NoReturn
-
-if sys.platform != "win32":
-    import fcntl
 
 from bede.child import monitor
 from bede.child.monitor import REPORT, Post
@@ -33,6 +30,9 @@ from bede.child.tail import Tail
 _OF_A_GROUP = {
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGWINCH,
 }  # fmt: skip
+
+#: Seconds that output may take to be shown before we stop.
+_PATIENCE = 0.5
 
 
 class Real:
@@ -71,11 +71,11 @@ class Real:
                 self.is_raw = True
 
     def restore(self) -> None:
-        """Give the terminal back as it was."""
-        if self.is_raw:
-            self.is_raw = False
+        """Give the terminal back as it was, unless somebody else has taken it and made it his."""
+        if self.is_raw and self.is_ours():
             with suppress(OSError, termios.error):
                 termios.tcsetattr(self.keys, termios.TCSADRAIN, self.modes)
+        self.is_raw = False
 
     def close(self) -> None:
         """Let go of what was opened for it."""
@@ -97,8 +97,24 @@ def _raw(modes: list[Any]) -> list[Any]:
     return [inward, outward & ~termios.OPOST, control, local, *speeds, characters]
 
 
+def channel(sink: int) -> tuple[int, int]:
+    """Make a way to an output; return where it is read, and the end for the child: a terminal, if the output is one.
+
+    That terminal only shows: it has no keys, belongs to no session, and leaves all processing to the real one.
+    """
+    if not os.isatty(sink):
+        return os.pipe()
+    master, slave = os.openpty()
+    with suppress(OSError, termios.error):
+        modes = termios.tcgetattr(sink)
+        modes[1] &= ~termios.OPOST
+        termios.tcsetattr(slave, termios.TCSANOW, modes)
+        fcntl.ioctl(master, termios.TIOCSWINSZ, fcntl.ioctl(sink, termios.TIOCGWINSZ, bytes(8)))
+    return master, slave
+
+
 def find() -> Real | None:
-    """Return the terminal that our output goes to, if there is one and keys can be read from it."""
+    """Return the terminal that our output goes to, if it is our session's, or at least our keys come from it."""
     screen = next((fd for fd in (1, 2) if os.isatty(fd)), None)
     if screen is None:
         return None
@@ -106,23 +122,24 @@ def find() -> Real | None:
         if os.isatty(0) and same(0, screen):
             return Real(0, screen)
         os.tcgetpgrp(screen)  # fails unless it is the terminal of our session
-        return Real(os.open(os.ttyname(screen), os.O_RDWR | os.O_NOCTTY), screen, owned=True)
+        return Real(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY), screen, owned=True)
     return None
 
 
 class Keys:
     """What is typed, on its way to the child, while the child has the terminal."""
 
-    def __init__(self, source: int, sink: int) -> None:
-        self._source = source
+    def __init__(self, real: Real, sink: int) -> None:
+        self._real = real
         self._sink = sink
         self._left = b""
         self._bell: Bell | None = None
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin to read keys."""
-        if self._bell is None:
+        """Begin to read keys, or go on."""
+        if self._thread is None or not self._thread.is_alive():
+            self.stop()
             self._bell = Bell()
             self._thread = Thread(target=self._run, args=(self._bell.heard,), name="keys", daemon=True)
             self._thread.start()
@@ -136,19 +153,20 @@ class Keys:
             self._bell = None
 
     def _run(self, bell: int) -> None:
-        try:
-            while self._pass_on(bell) and bell not in wait(self._source, bell):
-                self._left = os.read(self._source, 4096)
-                if not self._left:
-                    break
-            else:
+        while self._pass_on(bell) and bell not in wait(self._real.keys, bell):
+            if not self._real.is_ours():
                 return
-        except OSError:
-            pass
-        # The real terminal hung up: without us, the child would hear of it now.
-        os.kill(os.getpid(), signal.SIGHUP)
+            try:
+                self._left = os.read(self._real.keys, 4096)
+            except OSError:
+                self._left = b""
+            if not self._left:
+                if self._real.is_ours():
+                    _hang_up()  # without us, the child would hear of it now
+                return
 
     def _pass_on(self, bell: int) -> bool:
+        """Pass on what was read; tell whether to read more."""
         while self._left:
             if bell in wait(bell, writable=self._sink):
                 return False
@@ -175,7 +193,9 @@ class Session:
         OSError, termios.error: there is no pseudo-terminal to be had.
     """
 
-    others: tuple[int, ...] = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+    others: tuple[int, ...] = (
+        signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT, signal.SIGWINCH,
+    )  # fmt: skip
 
     def __init__(self, real: Real, order: Order, tail: Tail) -> None:
         self._real = real
@@ -185,11 +205,11 @@ class Session:
         self._processing = 0
         termios.tcsetattr(self._slave, termios.TCSANOW, real.modes)
         self._resize()
-        self._keys = Keys(real.keys, self._master)
-        self._ends, self.relays = channels([fd for fd in (1, 2) if not os.isatty(fd)], tail, wake)
+        self._keys = Keys(real, self._master)
+        others = [fd for fd in (1, 2) if not self._is_screen(fd)]
+        self._ends, self.relays = channels(others, tail, wake, channel)
         self.relays.append(Relay(self._master, real.screen, tail, done=wake, gone=_hang_up))
-        # A second terminal is between the child and whoever sits there.
-        self.is_whole = all(not os.isatty(fd) or same(fd, real.screen) for fd in (1, 2))
+        self.is_whole = len(self._ends) == len(others)
         self._monitor = self._child = 0
         self._reports = self._dismiss = -1
 
@@ -239,9 +259,10 @@ class Session:
             os._exit(0)
 
     def _stream(self, fd: int) -> int | None:
-        if fd in self._ends:
-            return self._ends[fd]
-        return self._slave if os.isatty(fd) and same(fd, self._real.screen) else None
+        return self._slave if self._is_screen(fd) else self._ends.get(fd)
+
+    def _is_screen(self, fd: int) -> bool:
+        return os.isatty(fd) and same(fd, self._real.screen)
 
     def reap(self) -> int | None:
         """Look at what became of the child; return its exit code once it has ended.
@@ -263,38 +284,49 @@ class Session:
             except BlockingIOError:
                 return
             if not head:
-                raise Refused(WRAPPER, "the process that held the command's terminal was killed")
+                raise Refused(WRAPPER, "the process that held the command's terminal was killed", ran=True)
             kind, number, length = REPORT.unpack(head)
             yield kind, number, os.read(self._reports, length) if length else b""
 
     def _stopped(self, number: int) -> None:
-        """Let the child go on with the terminal, if that was why it stopped; else stop as it did."""
+        """Let the child go on with the terminal, if that was why it stopped; else stop as it did, until woken."""
         asked = number in (signal.SIGTTIN, signal.SIGTTOU)
         self._wanted = self._wanted or asked
-        if self._real.has_jobs():
-            if not asked or self._real.is_raw or not self._real.is_ours():
-                self._keys.stop()
-                self._real.restore()
-                self._signals.stop(number)
-        elif number == signal.SIGSTOP:
-            return  # whoever stopped it will wake it; nobody could wake us
+        if asked and self._real.is_ours() and not self._real.is_raw:
+            self._go_on()
+            return
+        self._keys.stop()
+        for relay in self.relays:
+            relay.settle(_PATIENCE)
+        self._real.restore()
+        # Not SIGSTOP: where nobody could wake us, we must not sleep.
+        stopper = signal.SIGTSTP if number == signal.SIGSTOP else number
+        woken = self._real.has_jobs() and self._signals.stop(stopper)
+        if not woken and number == signal.SIGSTOP:
+            self._take()  # whoever stopped the child may wake it
+            return
+        if not woken and asked and not self._real.is_ours():
+            # What becomes of those who are stopped for ever.
+            self.forward(signal.SIGHUP, False)
         self._go_on()
 
     def _go_on(self) -> None:
         """Let the child go on, in the foreground if we are there and it wants to be."""
+        with suppress(OSError):
+            os.kill(self._monitor, monitor.FRONT if self._take() else monitor.BACK)
+
+    def _take(self) -> bool:
+        """Take the real terminal for the child, if it is ours to take and the child wants it; else leave it."""
         self._resize()
-        if self._wanted and self._real.is_ours():
-            self._plain(False)
+        taken = self._wanted and self._real.is_ours()
+        self._plain(not taken)
+        if taken:
             self._real.go_raw()
             self._keys.start()
-            self._order_monitor(monitor.FRONT)
         else:
-            self._plain(True)
-            self._order_monitor(monitor.BACK)
-
-    def _order_monitor(self, number: int) -> None:
-        with suppress(OSError):
-            os.kill(self._monitor, number)
+            self._keys.stop()
+            self._real.restore()
+        return taken
 
     def _plain(self, plain: bool) -> None:
         """Let output be processed once: by the real terminal while that is not raw, else by the child's."""

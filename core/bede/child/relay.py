@@ -13,7 +13,7 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from threading import Thread
+from threading import Condition, Thread
 
 from bede.child.tail import Tail
 
@@ -49,6 +49,8 @@ class Relay:
         self._ended = False
         self._rest = _REST
         self._bell = Bell()
+        self._asked = self._answered = 0
+        self._settled = Condition()
         self._thread = Thread(target=self._run, name=f"relay to {sink}", daemon=True)
         self.is_done = False
         self.is_reading = False
@@ -67,6 +69,14 @@ class Relay:
         self._ended = True
         self._bell.ring()
 
+    def settle(self, seconds: float) -> None:
+        """Wait until all that has come by now was passed on, for so long at most."""
+        self._asked += 1
+        asked = self._asked
+        self._bell.ring()
+        with self._settled:
+            self._settled.wait_for(lambda: self._answered >= asked or self.is_done, seconds)
+
     def join(self, seconds: float | None = None) -> None:
         """Wait for the end of the thread, for so long at most."""
         self._thread.join(seconds)
@@ -75,6 +85,7 @@ class Relay:
         """Give back what is held, if the thread has ended; one that is stuck keeps it."""
         if self._thread.ident is None:
             self._stream.close()
+            self.is_done = True
         elif self.is_done:
             self.join()
         else:
@@ -92,13 +103,15 @@ class Relay:
                     break
         finally:
             self._stream.close()
-            self.is_done = True
+            with self._settled:
+                self.is_done = True
+                self._settled.notify_all()
             self._done()
 
     def _read(self, buffer: bytearray) -> int:
         """Return how many bytes came; 0 at the end of the stream, or when child and output are both gone."""
         while True:
-            ended = self._ended  # asked before reading: what the child wrote was there when it ended
+            ended, asked = self._ended, self._asked  # before reading: what they speak of is there by now
             self.is_reading = True
             try:
                 count = self._stream.readinto(buffer)
@@ -106,10 +119,18 @@ class Relay:
                 return 0
             self.is_reading = False
             if count is None and not ended:
-                wait(self.source, self._bell.heard)
+                self._rest_until_called(asked)
                 continue
             self._rest -= (count or 0) if ended else 0
             return count or 0 if self._rest >= 0 else 0
+
+    def _rest_until_called(self, asked: int) -> None:
+        """Wait for more; all that was there when `asked` was read is passed on."""
+        with self._settled:
+            self._answered = asked
+            self._settled.notify_all()
+        if self._bell.heard in wait(self.source, self._bell.heard):
+            self._bell.hush()
 
     def _write(self, piece: memoryview) -> bool:
         """Write a piece; tell whether to go on."""
@@ -141,14 +162,18 @@ class Relay:
 
 
 class Bell:
-    """Something to wake a thread with that waits for a descriptor: `heard` can be read once it rang."""
+    """Something to wake a thread with that waits for a descriptor: `heard` can be read while it rings."""
 
     def __init__(self) -> None:
         self.heard, self._rope = os.pipe()
 
     def ring(self) -> None:
-        """Wake whoever waits, and everyone who will."""
+        """Wake whoever waits, and who will, until it is hushed."""
         os.write(self._rope, b".")
+
+    def hush(self) -> None:
+        """Take one ring back."""
+        os.read(self.heard, 1)
 
     def close(self) -> None:
         """Give both ends back; nobody may wait any more."""
@@ -180,12 +205,21 @@ def same(one: int, other: int) -> bool:
     return (a.st_dev, a.st_ino, a.st_rdev) == (b.st_dev, b.st_ino, b.st_rdev) and a.st_ino != 0
 
 
-def channels(
-    sinks: Sequence[int], tail: Tail, done: Callable[[], None] = lambda: None
-) -> tuple[dict[int, int], list[Relay]]:
-    """Make a pipe for each of our outputs; return the ends for the child, by output, and the relays.
+def pipe(_sink: int) -> tuple[int, int]:
+    """Make a way to an output; return where it is read, and the end for the child."""
+    return os.pipe()
 
-    Outputs that lead to one place share a pipe, so that the order between them holds. Nothing flows yet.
+
+def channels(
+    sinks: Sequence[int],
+    tail: Tail,
+    done: Callable[[], None] = lambda: None,
+    make: Callable[[int], tuple[int, int]] = pipe,
+) -> tuple[dict[int, int], list[Relay]]:
+    """Make a way to each of these outputs; return the ends for the child, by output, and the relays.
+
+    Outputs that lead to one place share one, so that the order between them holds. An output for which none can be made
+    is left out, and so inherited. Nothing flows yet.
     """
     ends: dict[int, int] = {}
     relays: list[Relay] = []
@@ -194,8 +228,9 @@ def channels(
         if twin is not None:
             ends[sink] = ends[twin]
             continue
-        source, ends[sink] = os.pipe()
-        relays.append(Relay(source, sink, tail, done=done))
+        with suppress(OSError):
+            source, ends[sink] = make(sink)
+            relays.append(Relay(source, sink, tail, done=done))
     return ends, relays
 
 

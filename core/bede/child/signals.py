@@ -73,16 +73,18 @@ class Signals:
         number = signal.sigwait(self._held)
         return number, number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
 
-    def stop(self, number: int) -> None:
-        """Stop this process and its group, as the terminal would have; return when it was told to go on.
+    def stop(self, number: int) -> bool:
+        """Stop this process and its group, as the terminal would have; return once it was woken.
 
-        Where no shell could wake the group again, the system ignores this.
+        Where no shell could wake the group again, the system ignores this; then False is returned at once.
         """
         os.killpg(os.getpgrp(), number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-        signal.pthread_sigmask(signal.SIG_BLOCK, {number} & self._held)
-        if signal.SIGCONT in signal.sigpending() & self._held:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+        woken = signal.SIGCONT in signal.sigpending()
+        if woken:
             signal.sigwait({signal.SIGCONT})
+        return woken
 
 
 def wake() -> None:

@@ -40,13 +40,11 @@ _CUTS = (
 )
 #: What tiktoken takes for whitespace; Python's idea of it is wider.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-#: Whitespace longer than this is encoded apart.
-_STRIDE = 1 << 16
+_STRIDE = 1 << 16  # longer whitespace is encoded apart
 
 #: How many ranks `bound` reads: more is tighter, and slower to load.
 _KNOWN = 30_000
-#: The longest piece that `bound` merges, in bytes.
-_LONGEST = 256
+_LONGEST = 256  # bytes of the longest piece that it merges
 #: Stands for a character of which no table here knows how tiktoken's would class it.
 _ODD = "\x80"
 _AROUND = rf"{_ODD}[^\t-\r ]*+(?:[\t-\r ]++\Z|[\t-\r ]*[\r\n])?+"
@@ -125,8 +123,7 @@ def fits(text: str, budget: int) -> bool:
         return False
     if 4 * len(text) <= budget:
         return True
-    loaded = _encoding.cache_info().currsize
-    if not loaded and len(text) <= 8 * budget and bound(text) <= budget:
+    if not _encoding.cache_info().currsize and len(text) <= 6 * budget and bound(text) <= budget:
         return True
     return count(text) <= budget
 
@@ -154,7 +151,7 @@ def trim(text: str, budget: int) -> str:
 
 
 def _head(text: str, budget: int) -> str:
-    """Cut at a token, and count again: a piece that ends early may have other tokens than it began with."""
+    """Cut at a token, and count again: a piece that ends early may have more tokens than it was cut after."""
     size = 8 * budget  # characters; more than they need, mostly
     while len(tokens := encode(text[:size])) <= budget and size < len(text):
         size *= 4
@@ -166,13 +163,13 @@ def _head(text: str, budget: int) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield lines, each with the blank lines after it.
+    """Return the lines, each with the blank lines after it.
 
     A piece ends after the last line break of any whitespace, so the counts of lines add up. Only the
     whitespace that ends the text is one piece, line breaks and all.
     """
-    for found in re.finditer(rf"[^\r\n]*+(?:[\r\n](?:[{_SPACES}]*[\r\n])?+)?+", text):
-        yield found[0]
+    line = rf"[^\r\n]*+(?:[\r\n](?:[{_SPACES}]*[\r\n])?+)?+"
+    return (found[0] for found in re.finditer(line, text))
 
 
 def _clean(text: str) -> str:
@@ -298,7 +295,7 @@ def _shape(code: int) -> str:
     if "Cn" in (now, then) or "Cs" in (now, then):
         return _ODD
     kinds = {{"L": "a", "N": "0", "Z": "?"}.get(name[0], "!") for name in (now, then)}
-    return kinds.pop() if len(kinds) == 1 and "?" not in kinds else _ODD
+    return kinds.pop() if len(kinds) == 1 else _ODD
 
 
 _SHAPES = _Shapes()

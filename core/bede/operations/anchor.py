@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -56,7 +57,12 @@ def anchor(
 def _replace(path: Path, text: str) -> None:
     try:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise Unavailable(f"cannot write {path}: {error.strerror}", hint="check the folder and the disk") from error
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError, ValueError):
+                temporary.unlink()
+            raise
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"cannot write {path}: {error}", hint="check the folder and the disk") from error

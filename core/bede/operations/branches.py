@@ -40,11 +40,14 @@ class BranchesResult(Record):
 
 @operation(effect="read", toolset="branches")
 def branches(context: Context) -> BranchesResult:
-    """List the branches, with what each has that the current one has not, and the other way round."""
+    """List the branches, with what each has that the current one has not, and the other way round.
+
+    They are listed also where the current one is not there.
+    """
     with context.repository.snapshot() as reading:
         current = context.branch(reading)
-        here = reading.spans(reading.tip(current))
         refs = reading.refs()
+        here = reading.spans(reading.place(refs[current])) if current in refs else {}
         tips = reading.load(list(refs.values()))
         found = []
         for name, seq in refs.items():

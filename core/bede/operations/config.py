@@ -56,7 +56,7 @@ def config(
         if value is not None:
             _check(setting.read, key, value)
         written = str(_write(context.config.file("user" if user else "project"), key, None if unset else value))
-        context = Context(directory=context.directory, environment=context.environment)
+        context.config.reread()
     settings = context.config.all() if not key else (context.config.value(key),)
     by_key = {setting.key: setting for setting in SETTINGS}
     views = tuple(
@@ -90,6 +90,8 @@ def _write(path: Path, key: str, value: str | None) -> Path:
         table: Any = document
         for section in sections:
             table = table.setdefault(section, tomlkit.table())
+            if not hasattr(table, "setdefault"):
+                raise ValueError(f"{section!r} is no section there")
         if value is None:
             table.pop(name, None)
         else:
@@ -101,6 +103,6 @@ def _write(path: Path, key: str, value: str | None) -> Path:
         temporary.replace(path)
     except OSError as error:
         raise Unavailable(f"cannot write {path}: {error.strerror}", hint="check the folder and the disk") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not TOML: {error}", hint="mend the file, or move it away") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"cannot change {path}: {error}", hint="mend the file, or move it away") from error
     return path

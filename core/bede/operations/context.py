@@ -17,7 +17,8 @@ from bede.records import Record
 
 @dataclass(frozen=True, slots=True)
 class ContextResult(Record):
-    """The folded state as text. This whole object, as JSON, has at most `tokens` tokens: it is what an agent receives."""
+    """The folded state as text. This whole object, as JSON, has at most `tokens` tokens: it is what an agent
+    receives."""
 
     SCHEMA: ClassVar[str] = "context/1"
 

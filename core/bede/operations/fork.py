@@ -44,8 +44,8 @@ def fork(
         existing = writing.find(name)
         if delete:
             current = context.branch(writing)
-            if name in (MAIN, current):
-                raise UsageError(f"branch {name!r} is in use", hint="check out another branch first")
+            if name in (MAIN, current) or writing.is_checked_out(name):
+                raise UsageError(f"branch {name!r} is in use", hint="check out another branch there first")
             place = writing.tip(name)
             writing.move(name, None)
             return ForkResult(name, place.id, "deleted", False)

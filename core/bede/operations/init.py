@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from bede.context import Context
-from bede.errors import BedeError, RepositoryNotFound, Unavailable
+from bede.errors import BedeError, Conflict, RepositoryNotFound, Unavailable
 from bede.operation import Field, operation
 from bede.places import DATABASE, FOLDER, Project, find_project, home_of
 from bede.projections import PROJECTIONS
@@ -45,14 +46,13 @@ def init(
     worktree shares the main checkout's memory. Safe to repeat: the second time says `unchanged`.
     """
     project, made = _find_or_make(context, here)
-    _seal(project.folder)
     repository = Repository.open(project.database, PROJECTIONS)
     try:
         with repository.snapshot() as reading:
             uuid, branch = reading.project()["uuid"], reading.current(project.worktree)
     finally:
         repository.close()
-    new, warning = _register(context, uuid, project.root)
+    new, warning = _register(context, uuid, project.root, project.folder)
     return InitResult(
         outcome="created" if made else "unchanged",
         project_id=uuid,
@@ -69,20 +69,17 @@ def _find_or_make(context: Context, here: bool) -> tuple[Project, bool]:
     try:
         found = find_project(context.directory, context.environment)
         if not here or found.root == context.directory.resolve():
+            _prepare(found.folder)
             return found, False
     except RepositoryNotFound:
         if not context.directory.is_dir():
             raise
     project = _place(context, here)
+    _prepare(project.folder)
     try:
-        project.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        project.folder.chmod(0o700)
-        _seal(project.folder)
-    except OSError as error:
-        raise Unavailable(f"cannot make {project.folder}: {error.strerror}", hint="check the permissions") from error
-    if project.database.exists():
+        Repository.create(project.database, PROJECTIONS, actor=context.actor(), at=context.now()).close()
+    except Conflict:  # There is one already, or another process was faster.
         return project, False
-    Repository.create(project.database, PROJECTIONS, actor=context.actor(), at=context.now()).close()
     return project, True
 
 
@@ -95,20 +92,33 @@ def _place(context: Context, here: bool) -> Project:
     return Project(root, root / FOLDER, worktree)
 
 
-def _seal(folder: Path) -> None:
-    """Let the folder ignore itself, so that no file of the user's is touched."""
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        handle = os.open(ignore, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write("*\n")
-    for path in (folder / DATABASE, ignore):
-        if path.exists():
-            path.chmod(0o600)
+def _prepare(folder: Path) -> None:
+    """Make the folder and let it ignore itself, so that no file of the user's is touched; nobody else may look in."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _restrict(folder, 0o700)
+        ignore = folder / ".gitignore"
+        with suppress(FileExistsError):
+            handle = os.open(ignore, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write("*\n")
+        for path in (folder / DATABASE, ignore):
+            _restrict(path, 0o600)
+    except OSError as error:
+        raise Unavailable(f"cannot make {folder}: {error.strerror}", hint="check the permissions") from error
 
 
-def _register(context: Context, uuid: str, root: Path) -> tuple[bool, str]:
+def _restrict(path: Path, mode: int) -> None:
+    """Give a path its mode; where it is right already nothing is touched, so that a read-only disk will do."""
+    with suppress(FileNotFoundError):
+        if path.stat().st_mode & 0o777 != mode:
+            path.chmod(mode)
+
+
+def _register(context: Context, uuid: str, root: Path, folder: Path) -> tuple[bool, str]:
     """Register the project; a registry that cannot be written is a warning, since the memory works without it."""
+    if folder != root / FOLDER:
+        return False, f"not registered, since {folder} is not {root / FOLDER}: name it with BEDE_DIR"
     try:
         return registry.note(context.environment, uuid, root, context.now()), ""
     except BedeError as error:

@@ -61,7 +61,7 @@ def log(
     operations: Annotated[bool, Field("List operations (every change of a branch) instead")] = False,
 ) -> LogResult:
     """List what a branch sees, newest first; with --operations, everything that was ever done."""
-    if cursor and not cursor.isdigit():
+    if cursor and not (cursor.isdecimal() and len(cursor) < 19):
         raise UsageError(f"not a cursor: {cursor!r}", hint="use the cursor of an earlier page as it is")
     before = int(cursor) if cursor else 0
     with context.repository.snapshot() as reading:

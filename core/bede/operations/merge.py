@@ -109,8 +109,8 @@ def _plan(
     events = reading.load([seq for change in found for seq in (change.ours, change.theirs) if seq])
     conflicts = [change for change in found if change.conflict]
     resolved = tuple(_resolve(change, events, settle) for change in conflicts)
-    _refuse_open(resolved, branch, source)
     _refuse_unknown(settle, resolved)
+    _refuse_open(resolved, branch, source)
     taken = tuple(change.key for change in found if change.side == "theirs")
     result = MergeResult("merged", branch, "", mine.id, other.id, incoming, taken, resolved)
     settled = {(item.kind, item.key): item.taken for item in resolved}
@@ -124,7 +124,8 @@ def _plan(
 
 def _lost(reading: Reading, change: Change, side: str, ours: Spans, theirs: Spans) -> list[str]:
     """Return the ids of what no longer holds of a key: what the other side says of it, or what both do."""
-    losing = {"ours": [(theirs, ours)], "theirs": [(ours, theirs)], "set": [(ours, {}), (theirs, {})]}[side]
+    nothing: Spans = {}
+    losing = {"ours": [(theirs, ours)], "theirs": [(ours, theirs)], "set": [(ours, nothing), (theirs, nothing)]}[side]
     lost: set[int] = set()
     for loser, winner in losing:
         held = holders(reading.connection, loser, change.kind, change.key)

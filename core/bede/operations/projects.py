@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -44,17 +45,22 @@ def projects(
     forget: Annotated[Path | None, Field("Take a root out of the registry; its memory stays", metavar="ROOT")] = None,
 ) -> ProjectsResult:
     """List the projects that `bede init` registered for this user, for use with --project."""
-    if forget and not registry.forget(context.environment, context.directory / forget):
+    if forget and not _forget(context, context.directory / forget):
         raise NotFound(f"no registered project at {forget}", hint="'bede projects' lists their roots")
     listed = tuple(
         Listed(
             name=item.name,
             project_id=item.uuid,
             root=item.root,
-            found=(Path(item.root) / FOLDER / DATABASE).exists(),
+            found=os.path.exists(Path(item.root) / FOLDER / DATABASE),  # noqa: PTH110 (a Path raises where it may not look)
             first_seen_at=timestamp(item.first_seen),
             last_seen_at=timestamp(item.last_seen),
         )
         for item in registry.all_known(context.environment)
     )
     return ProjectsResult(listed, str(forget or ""))
+
+
+def _forget(context: Context, root: Path) -> bool:
+    """Take out a root as it was typed, or as it is called in full."""
+    return any(registry.forget(context.environment, name) for name in dict.fromkeys((root, root.resolve())))

@@ -149,7 +149,7 @@ def _clean(context: Context, asked: dict[str, Any], agent: str) -> tuple[Draft, 
     """Turn what was asked into a draft: redacted, without empty fields, judged by the rules that need no log."""
     said = {name: value for name, value in asked.items() if value not in (None, "", [])}
     invalidates = said.pop("invalidates", [])
-    kind, actor = said.pop("kind", "note"), context.actor(said.pop("agent_id", agent))
+    kind, actor = said.pop("kind", "note"), said.pop("agent_id", agent) or context.actor()
     body = redact_value(said)
     redacted = body is not said and body != said
     if kind == "run":
@@ -204,7 +204,7 @@ def _settle(reading: Reading, seen: Spans, draft: Draft) -> None:
     """Apply the rules that look at the log, and write into the draft what it ends."""
     ends = draft.body.get("ends", {})
     if ends:
-        ends["invalidates"] = [_constraint(reading, seen, name) for name in dict.fromkeys(ends["invalidates"])]
+        ends["invalidates"] = list(dict.fromkeys(_constraint(reading, seen, name) for name in ends["invalidates"]))
     rivals = _rivals(reading, seen, draft)
     if draft.kind != "run":
         find_duplicate(draft.body, rivals)
@@ -215,14 +215,15 @@ def _settle(reading: Reading, seen: Spans, draft: Draft) -> None:
 
 
 def _rivals(reading: Reading, seen: Spans, draft: Draft) -> list[tuple[str, dict[str, Any]]]:
-    """Return the active memories of the same kind about the same thing: the same key, or the same task."""
+    """Return the active memories of the same kind about the same thing: the same key, or the same task or none."""
     if draft.kind in ("decision", "fact"):
         seqs = holders(reading.connection, seen, draft.kind, draft.body["key"])
     else:
         wanted = Filter(kinds=(draft.kind,), task=draft.body.get("task_id", ""))
         seqs = newest(reading.connection, seen, wanted, 200)
-    events = reading.load(seqs)
-    return [(event.id, event.body or {}) for event in events.values()]
+    bodies = [(event.id, event.body or {}) for event in reading.load(seqs).values()]
+    task, keyed = draft.body.get("task_id", ""), draft.kind in ("decision", "fact")
+    return [(identity, body) for identity, body in bodies if keyed or body.get("task_id", "") == task]
 
 
 def _constraint(reading: Reading, seen: Spans, name: str) -> str:

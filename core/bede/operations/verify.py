@@ -78,5 +78,5 @@ def _read(context: Context, path: Path) -> tuple[int, str, str]:
         return int(said["operation"]), str(said["hash"]), str(said["project_id"])
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise Corrupt(f"{path} is no anchor: {error!r}", hint="'bede anchor' writes one") from error

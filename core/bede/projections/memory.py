@@ -73,7 +73,8 @@ class Filter:
     @property
     def narrows(self) -> bool:
         """Whether anything at all is asked for."""
-        return bool(self.kinds or self.task or self.agent or self.tags or self.labels or self.since or self.until)
+        named = self.kinds or self.task or self.agent or self.tags or self.labels
+        return bool(named) or self.since is not None or self.until is not None
 
 
 class Memory:

@@ -25,6 +25,7 @@ VERSION = 1
 #: Rows that wait before they are indexed together, and the length from which a text does not wait.
 BATCH = 64
 LONG_TEXT = 4096
+CHUNK = 1000
 
 #: How far a search goes; what each bound means for a caller is said in docs/records/search.md.
 PROBE = 2000
@@ -32,7 +33,8 @@ RANKED = 10_000
 RECENT = 200_000
 CHECKED = 20_000
 GLANCE = 1000
-STEPS = 500_000
+PHRASE_STEPS = 500_000
+PART_STEPS = 100_000
 POOL = 32
 COMMON_POOL = 128
 SPELLINGS = 32
@@ -90,15 +92,16 @@ def drop(connection: sqlite3.Connection) -> None:
 
 def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Take in rows, inside the caller's transaction. They are found at once, whether or not they wait."""
-    taken = [(seq, _storable(text)) for seq, text in rows]
     (waiting,) = connection.execute("SELECT count(*) FROM text_fresh").fetchone()
-    if waiting + len(taken) < BATCH and all(len(text) < LONG_TEXT for _, text in taken):
-        connection.executemany("INSERT INTO text_fresh VALUES (?, ?)", taken)
-        return
-    _index(connection, connection.execute("SELECT seq, text FROM text_fresh ORDER BY seq").fetchall())
-    connection.execute("DELETE FROM text_fresh")
-    for start in range(0, len(taken), 1000):
-        _index(connection, taken[start : start + 1000])
+    coming = ((seq, _storable(text)) for seq, text in rows)
+    while part := list(islice(coming, CHUNK)):
+        if waiting + len(part) < BATCH and all(len(text) < LONG_TEXT for _, text in part):
+            connection.executemany("INSERT INTO text_fresh VALUES (?, ?)", part)
+            return
+        part = connection.execute("SELECT seq, text FROM text_fresh ORDER BY seq").fetchall() + part
+        connection.execute("DELETE FROM text_fresh")
+        _index(connection, part)
+        waiting = 0
 
 
 def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
@@ -125,9 +128,7 @@ def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> N
     connection.execute("INSERT INTO text_grams (text_grams) VALUES ('optimize')")
 
 
-def candidates(
-    connection: sqlite3.Connection, query: str, *, limit: int, read: Read, admit: Admit
-) -> list[Hit]:
+def candidates(connection: sqlite3.Connection, query: str, *, limit: int, read: Read, admit: Admit) -> list[Hit]:
     """Return the memories that a query is about, best first, at most `limit`.
 
     The query as a whole is looked for as a literal, and its words as a question; a literal hit stands above all
@@ -144,8 +145,6 @@ def _storable(text: str) -> str:
 
 
 def _index(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]]) -> None:
-    if not rows:
-        return
     used: set[str] = set()
     bodies = []
     for seq, text in rows:
@@ -190,12 +189,16 @@ def _learn(connection: sqlite3.Connection, used: set[str]) -> None:
 
 
 def _forget(connection: sqlite3.Connection, used: set[str]) -> None:
-    """Take out of the vocabulary what no indexed row holds any more."""
-    for word in used:
+    """Take out of the vocabulary what no indexed row holds any more; the index tells words by their stems."""
+    roots = {words.stem(word) if word.isascii() else word: word for word in used}
+    for root, word in roots.items():
         if next(_newest(connection, _phrase((word,))), None) is None:
-            row = connection.execute("SELECT id, term FROM text_term WHERE term = ?", (word,)).fetchone()
-            connection.execute("INSERT INTO text_grams (text_grams, rowid, term) VALUES ('delete', ?, ?)", row)
-            connection.execute("DELETE FROM text_term WHERE id = ?", row[:1])
+            rows = connection.execute(
+                "SELECT id, term FROM text_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)", (root[:-1] or root,)
+            ).fetchall()
+            gone = [row for row in rows if row[1] == word or (row[1].isascii() and words.stem(row[1]) == root)]
+            connection.executemany("INSERT INTO text_grams (text_grams, rowid, term) VALUES ('delete', ?, ?)", gone)
+            connection.executemany("DELETE FROM text_term WHERE id = ?", [row[:1] for row in gone])
 
 
 def _is_indexed(connection: sqlite3.Connection, seq: int) -> bool:
@@ -235,7 +238,7 @@ class _Search:
         self, connection: sqlite3.Connection, asked: words.Question, limit: int, read: Read, admit: Admit
     ) -> None:
         self.connection, self.asked, self.limit, self.read, self.admit = connection, asked, limit, read, admit
-        self.texts: dict[int, str] = {}
+        self.scores: dict[int, float] = {}
         self.whole: set[int] = set()
         self.passed: set[int] = set()
         state = connection.execute("SELECT rows, chars, oldest, newest FROM text_state").fetchone()
@@ -244,7 +247,7 @@ class _Search:
             seq: (text, words.searchable(text)) for seq, text in connection.execute("SELECT seq, text FROM text_fresh")
         }
         self.total = self.rows + len(self.fresh)
-        self.checks = GLANCE
+        self.torn = False
 
     def run(self) -> list[Hit]:
         """Look in the cheap places first, and in the dear ones only while the query as a whole was not found."""
@@ -257,55 +260,57 @@ class _Search:
         return self._best()
 
     def _best(self) -> list[Hit]:
-        scores = {seq: self.scale.weigh(text) + (seq in self.whole) for seq, text in self.texts.items()}
-        order = sorted((seq for seq in scores if scores[seq] > 0), key=lambda seq: (-scores[seq], -seq))
-        return [Hit(seq, scores[seq]) for seq in order[: self.limit]]
+        order = sorted(self.scores, key=lambda seq: (-self.scores[seq], -seq))
+        return [Hit(seq, self.scores[seq]) for seq in order[: self.limit]]
 
     # What was asked, weighed.
 
     def _scale(self) -> Scale:
         """Count every term, find other spellings for the missing words, and weigh them all."""
         sought = [Sought(term) for term in self.asked.terms]
-        for one in sought:
-            one.count = self._count(one)
-        counts = Scale(sought).counts
-        for found in (counts(folded) for _, folded in self.fresh.values()):
-            for one, n in zip(sought, found, strict=True):
-                one.count += n > 0
+        self._count(sought)
         missing = [one for one in sought if not one.count and one.term.stem]
-        self.checks = CHECKED if missing else GLANCE
-        for one in [one for one in missing if len(one.term.text) > 3][:4]:
-            self._respell(one)
-        half = self.total / 2
-        telling = self.total >= BATCH and any(one.count <= half for one in sought)
+        self.torn = bool(missing)
+        self._count([one for one in missing[:4] if len(one.term.text) > 3 and self._respell(one)])
+        telling = self.total >= BATCH and any(2 * one.count <= self.total for one in sought)
         for one in sought:
-            rarity = math.log1p((self.total - one.count + 0.5) / (one.count + 0.5))
-            one.weight = 0.0 if telling and one.count > half else rarity * one.share
+            ratio = (self.total - one.count + 0.5) / (one.count + 0.5)
+            one.weight = one.share * (max(0.0, math.log(ratio)) if telling else math.log1p(ratio))
         chars = self.chars + sum(len(text) for text, _ in self.fresh.values())
         return Scale(sought, chars / max(self.total, 1))
 
-    def _count(self, one: Sought) -> int:
-        """Count the rows of a term; past the probe, estimate from how far back the probe had to go."""
+    def _count(self, sought: Sequence[Sought]) -> None:
+        """Count the rows of terms, those that wait included."""
+        for one in sought:
+            one.count = self._indexed(_any(map(_phrase, one.spellings)))
+        counts = Scale(sought).counts
+        for found in (counts(folded) for _, folded in self.fresh.values()) if sought else ():
+            for one, n in zip(sought, found, strict=True):
+                one.count += n > 0
+
+    def _indexed(self, match: str) -> int:
+        """Count the indexed rows of a match; past the probe, estimate from how far back the probe had to go."""
         count, last = self.connection.execute(
             "SELECT count(*), min(rowid) FROM"
             " (SELECT rowid FROM text_words WHERE text_words MATCH ? ORDER BY rowid DESC LIMIT ?)",
-            (_any(map(_phrase, one.spellings)), PROBE),
+            (match, PROBE),
         ).fetchone()
         if count < PROBE:
             return int(count)
         span = self.newest - self.oldest + 1
         return int(min(self.rows, count * span // max(1, self.newest - last + 1)))
 
-    def _respell(self, one: Sought) -> None:
+    def _respell(self, one: Sought) -> bool:
+        """Find words that hold a missing word, or else such as are one slip away from it."""
         word = one.term.text
-        waiting = {token for _, folded in self.fresh.values() for token in words.pieces(folded) if words.is_word(token)}
-        found = [token for token in waiting if word in token] + (self._spelled("holds", word) or [])
+        waiting = "\n".join(folded for _, folded in self.fresh.values())
+        found = words.around(word, waiting) + (self._spelled("holds", word) or [])
         if not found and len(word) > 4:
-            found = [token for token in (*waiting, *self._near(word)) if words.is_near(word, token)]
+            found = [other for other in words.around("", waiting) + self._near(word) if words.is_near(word, other)]
         if found:
             nearest = sorted(set(found), key=lambda token: (not token.startswith(word), len(token), token))
             one.respell(nearest[:SPELLINGS])
-            one.count = self._count(one)
+        return bool(found)
 
     # Where to look.
 
@@ -336,7 +341,7 @@ class _Search:
         """Take the newest rows that hold all the common terms, then those with fewer, until there are enough."""
         parts = [f"({_any(map(_phrase, one.spellings))})" for one in common[:6]]
         for kept in range(len(parts), 0, -1):
-            if kept < len(parts) and len(self.texts) >= self.limit:
+            if kept < len(parts) and len(self.scores) >= self.limit:
                 return
             rows = _newest(self.connection, " AND ".join(parts[:kept]))
             self._dig(rows, want=COMMON_POOL, depth=RANKED if kept > 1 else RECENT)
@@ -345,38 +350,37 @@ class _Search:
         """Take the newest rows in which the query stands as a whole, its words being whole words."""
         tokens = self.asked.tokens[: words.PHRASE]
         if tokens and (len(tokens) > 1 or not self.whole):
-            self._look([[token] for token in tokens])
+            self._look([[token] for token in tokens], PHRASE_STEPS)
 
     def _as_part(self) -> None:
         """Look for the query inside and across words: by the vocabulary, and where that knows too much, row by row."""
         groups = self._groups()
         if groups is None:
-            checks = self.checks if self.texts else RECENT
+            checks = self._reads() if self.scores else RECENT
             seqs = self.connection.execute("SELECT rowid FROM text_words ORDER BY rowid DESC")
             self._dig((seq for (seq,) in seqs), want=self.limit, depth=checks, checks=checks)
         elif all(groups):
-            self._look(groups)
-        if not self.texts and any(map(words.is_word, self.asked.tokens)):
-            self._look([[words.LONG]])
+            self._look(groups, PART_STEPS)
+        if not self.scores and any(map(words.is_word, self.asked.tokens)):
+            self._look([[words.LONG]], PART_STEPS)
 
-    def _look(self, groups: Sequence[Sequence[str]]) -> None:
+    def _look(self, groups: Sequence[Sequence[str]], steps: int) -> None:
         """Take the newest rows that hold the whole query, among those with one word of each group side by side.
 
         FTS5 walks all rows of a phrase's words before it answers. So while there are hits already, a phrase of
         nothing but common words is left at that: the newest rows with all of them were looked at.
         """
-        if self._is_cheap(groups):
-            checks = self.checks if self.texts else CHECKED
+        if self._is_cheap(groups, steps):
             rows = _newest(self.connection, _side_by_side(groups))
-            self._dig(rows, want=self.limit, depth=RECENT, checks=checks)
+            self._dig(rows, want=self.limit, depth=RECENT, checks=self._reads())
 
-    def _is_cheap(self, groups: Sequence[Sequence[str]]) -> bool:
-        """Tell whether FTS5 has few enough rows to walk; if nothing was found yet, any number is."""
-        if not self.texts or self.checks == CHECKED:
+    def _is_cheap(self, groups: Sequence[Sequence[str]], steps: int) -> bool:
+        """Tell whether FTS5 has at most so many rows to walk; if nothing was found yet, any number is few enough."""
+        if not self.scores or self.torn:
             return True
         known = {one.term.text: one.count for one in self.scale.sought}
         rarest = min(max((known.get(word, self.rows // 3) for word in group), default=0) for group in groups)
-        return math.prod(map(len, groups)) * len(groups) * rarest <= STEPS
+        return math.prod(map(len, groups)) * len(groups) * rarest <= steps
 
     def _groups(self) -> list[Sequence[str]] | None:
         """Return which words may stand at each place of the query when its ends are parts of words.
@@ -388,15 +392,19 @@ class _Search:
             only = [self._ends("holds", token) for token in tokens]
             return [group for group in only if group is not None] or None
         last = self._ends("starts", tokens[-1]) if len(tokens) == len(self.asked.tokens) else [tokens[-1]]
+        first = self._ends("ends", tokens[0]) if self.torn else None
         groups = [*([token] for token in tokens[1:-1]), *([] if last is None else [last])]
-        if len(tokens) > 2 and not self._is_possible(groups):
+        if first == [] or (len(tokens) > 2 and not self._is_possible(groups)):
             return [[]]
-        first = self._ends("ends", tokens[0])
+        first = first or self._ends("ends", tokens[0])
         return [*([] if first is None else [first]), *groups] or None
 
     def _is_possible(self, groups: Sequence[Sequence[str]]) -> bool:
         """Tell whether any row has one word of each group side by side, as far as that is cheap to ask."""
-        return self._is_cheap(groups) and next(_newest(self.connection, _side_by_side(groups)), None) is not None
+        return (
+            self._is_cheap(groups, PART_STEPS)
+            and next(_newest(self.connection, _side_by_side(groups)), None) is not None
+        )
 
     def _ends(self, how: str, token: str) -> Sequence[str] | None:
         if not words.is_open(token):
@@ -415,9 +423,9 @@ class _Search:
         if grams and how != "starts":
             where += " AND id IN (SELECT rowid FROM text_grams WHERE text_grams MATCH ?2)"
             values.append(" AND ".join(_phrase((gram,)) for gram in grams))
-        elif how != "starts" and self.texts:
+        elif how != "starts" and self.scores:
             return None
-        most = SPELLINGS if self.checks == GLANCE else 4 * SPELLINGS
+        most = 4 * SPELLINGS if self.torn else SPELLINGS
         found = self.connection.execute(f"SELECT term FROM text_term WHERE {where} LIMIT {most + 1}", values)
         terms = [term for (term,) in found]
         return terms if len(terms) <= most else None
@@ -434,6 +442,10 @@ class _Search:
 
     # Looking.
 
+    def _reads(self) -> int:
+        """Return how many texts may be read in search of the whole query: few, if there are hits and no torn word."""
+        return CHECKED if self.torn or not self.scores else GLANCE
+
     def _dig(self, rows: Iterator[int], *, want: int, depth: int, checks: int | None = None) -> None:
         """Go through rows in order until `want` are taken, or `depth` were asked about.
 
@@ -447,7 +459,7 @@ class _Search:
 
     def _take(self, seqs: Sequence[int], *, whole: bool, room: int) -> tuple[int, int]:
         """Read those of some rows that are admitted and new; return how many were read, and how many kept."""
-        new = [seq for seq in seqs if seq not in self.texts and seq not in self.passed]
+        new = [seq for seq in seqs if seq not in self.scores and seq not in self.passed]
         if not new:
             return 0, 0
         admitted = self.admit(new)
@@ -455,13 +467,14 @@ class _Search:
         chosen = [seq for seq in new if seq in admitted][:room]
         kept = 0
         for seq, text in self.read(chosen).items() if chosen else ():
-            if self._is_whole(text, words.fold(text)):
-                self.whole.add(seq)
-            elif whole:
+            is_whole = self._is_whole(text, folded := words.fold(text))
+            score = is_whole + self.scale.weigh(words.searchable(text, folded)) if is_whole or not whole else 0.0
+            if score:
+                self.scores[seq] = score
+                self.whole.update([seq] if is_whole else [])
+                kept += 1
+            else:
                 self.passed.add(seq)
-                continue
-            self.texts[seq] = words.searchable(text)
-            kept += 1
         return len(chosen), kept
 
     def _is_whole(self, text: str, folded: str) -> bool:

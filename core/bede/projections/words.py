@@ -48,6 +48,8 @@ _JAMO = (
     ("T", 0x11A8, 0x11FF), ("T", 0xD7CB, 0xD7FB),
 )  # fmt: skip
 
+_ALNUM = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_PLAIN = r"[a-z0-9]+"
 _HARD = frozenset("#$%&*+<=>@[\\]^{|}~")
 _PUNCT = r"[!-/:-@\[-`{-~]"
 _ASCII = rf"[a-z0-9]+|[#$%&*+<=>@\[\\\]^{{|}}~]|{_PUNCT}(?:(?={_PUNCT})|(?<={_PUNCT}{{2}}))"
@@ -199,9 +201,17 @@ def tokens(text: str) -> list[str]:
     return found
 
 
-def searchable(text: str) -> str:
-    """Return a text folded for looking at: as it stands, then its camelCase parts, each on a line of its own."""
-    return "\n".join([fold(text), *humps(text)])
+def searchable(text: str, folded: str = "") -> str:
+    """Return a text folded (if it is not yet) for looking at, then its camelCase parts, each on a line of its own."""
+    folded, parts = folded or fold(text), humps(text)
+    return "\n".join([folded, *parts]) if parts else folded
+
+
+def around(part: str, folded: str) -> list[str]:
+    """Return the plain words in a text that hold a part, which is itself letters and digits."""
+    if part not in folded:
+        return []
+    return [word for word in re.findall(_PLAIN, folded) if part in word]
 
 
 def is_near(word: str, other: str) -> bool:
@@ -223,10 +233,10 @@ def question(query: str) -> Question:
     """
     raw = query.strip()
     needle = fold(raw).strip()
-    head = needle[:_READ]
+    head = needle if len(needle) <= _READ else needle[:_READ].rpartition(" ")[0] or needle[:_READ]
     found = tuple(token[:WIDEST] for token in pieces(head))
     named = [*(token for token in found if is_word(token)), *humps(raw[:_READ])]
-    terms = {token: _word(token) for token in named if token not in STOP}
+    terms = {term.stem or term.text: term for term in map(_word, dict.fromkeys(named)) if term.text not in STOP}
     terms |= {term.text: term for term in (*_runs(head), *_compounds(head)) if term.text not in terms}
     return Question(raw, needle, found, tuple(terms.values())[:_TERMS])
 
@@ -251,10 +261,20 @@ def _compounds(folded: str) -> Iterator[Term]:
     """Take what stands between spaces as one thing where it is more than a word: `src/auth.ts:42`, `c++`, `->`."""
     for chunk in folded.split():
         found = pieces(chunk)
-        plain = (len(found) == 1 and is_word(found[0])) or not chunk.translate(_KINDS).strip("ckdLVT")
-        if found and not plain:
-            text = chunk[chunk.find(found[0]) : chunk.rfind(found[-1]) + len(found[-1])]
-            yield Term(text, "", tuple(token[:WIDEST] for token in found[:PHRASE]))
+        core = _trimmed(found)
+        if len(core) > 1 or (core and not is_open(core[0])):
+            text = chunk[chunk.find(core[0]) : chunk.rfind(core[-1]) + len(core[-1])]
+            if text.translate(_KINDS).strip("ckdLVT"):
+                yield Term(text, "", tuple(token[:WIDEST] for token in core[:PHRASE]))
+
+
+def _trimmed(found: list[str]) -> list[str]:
+    """Leave out the punctuation of prose around words; symbols by themselves stay as they are."""
+    kinds = [_KINDS[ord(token[0])] for token in found]
+    if not set(kinds) - {"s", "h"}:
+        return found
+    kept = [place for place, kind in enumerate(kinds) if kind != "s"]
+    return found[kept[0] : kept[-1] + 1]
 
 
 class Sought:
@@ -291,19 +311,21 @@ class Scale:
         self.full = sum(one.weight / one.share for one in sought) or 1.0
         forms = [one.forms() for one in sought]
         self._pieces = [pieces for _, pieces in forms]
-        self._places = {root: place for place, (roots, _) in enumerate(forms) for root in roots}
         # A stem but for its last letter begins every word of that stem, and most texts hold not even that.
-        self._starts = sorted({root[:-1] or root for root in self._places})
-        self._words = "|".join(rf"{start}(?<![a-z0-9]{start})[a-z0-9]*" for start in self._starts)
+        self._roots: dict[str, dict[str, int]] = {}
+        for place, (roots, _) in enumerate(forms):
+            for root in roots:
+                self._roots.setdefault(root[:-1] or root, {})[root] = place
 
     def counts(self, folded: str) -> list[int]:
         """Return how often each of the sought stands in a text."""
         counts = [sum(map(folded.count, pieces)) if pieces else 0 for pieces in self._pieces]
-        if any(start in folded for start in self._starts):
-            for word in re.findall(self._words, folded):
-                place = self._places.get(stem(word[:WIDEST]))
-                if place is not None:
-                    counts[place] += 1
+        for start, places in self._roots.items():
+            if start in folded:
+                for word in _beginning(start, folded):
+                    place = places.get(stem(word[:WIDEST]))
+                    if place is not None:
+                        counts[place] += 1
         return counts
 
     def weigh(self, folded: str) -> float:
@@ -313,6 +335,16 @@ class Scale:
             return 0.0
         damp = 1.2 * (0.25 + 0.75 * len(folded) / self.usual)
         return sum(one.weight * n / (n + damp) for one, n in zip(self.sought, counts, strict=True) if n) / self.full
+
+
+def _beginning(start: str, folded: str) -> Iterator[str]:
+    """Yield the words of a text that begin so; found by hand, as a pattern for each query costs more than its use."""
+    at = folded.find(start)
+    while at >= 0:
+        if not at or folded[at - 1] not in _ALNUM:
+            found = re.match(_PLAIN, folded[at : at + WIDEST])
+            yield found[0] if found else start
+        at = folded.find(start, at + len(start))
 
 
 # Porter's rules (1980), as SQLite's `porter` tokenizer applies them: ranking must agree with what the index matched.

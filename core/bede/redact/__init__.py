@@ -22,6 +22,13 @@ from bede.redact.values import rx
 
 __all__ = ["KINDS", "redact", "redact_value"]
 
+TYPE_CHECKING = False  # read by type checkers as true: `typing` itself takes longer than all of this room
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    #: A JSON-like value; redacting keeps its type.
+    Value = TypeVar("Value")
+
 KINDS: tuple[str, ...] = tuple(sorted(shapes.KINDS | places.KINDS | names.KINDS))
 
 _PASSES = 8
@@ -36,8 +43,8 @@ _GAPS = (
 # folded until several stems look alike: `token` and `key` both hold three of A, `pass` and `pwd` a B and two C.
 _FOLD = bytes.maketrans(b"okeyOKEYpaPAwsdWSD", b"AAAAAAAABBBBCCCCCC")
 _FOLDS = bytes(_FOLD[c | 32 if 65 <= c <= 90 else c] for c in range(256))
-_Finder = Callable[[bytes, bytes, bytes, bytes], Iterable[Span]]
-_FINDERS: tuple[tuple[bytes, tuple[tuple[bytes, _Finder], ...]], ...] = (
+# A clue in the folded text, and what to look for then.
+_FINDERS: tuple[tuple[bytes, tuple[tuple[bytes, Callable[[bytes, bytes, bytes, bytes], Iterable[Span]]], ...]], ...] = (
     (b"@", ((b"@", places.urls),)),
     (b" -", ((b" -", places.commands),)),
     (b"&", ((b"sig=", places.signed), (b"signature=", places.signed))),
@@ -71,7 +78,7 @@ def redact(text: str) -> str:
     return "[redacted:secret]" if _spans(text) else text
 
 
-def redact_value(value: object) -> object:
+def redact_value(value: Value) -> Value:
     """Return a JSON-like value with every string in it redacted, keys too.
 
     A string under a key-like name is judged by that name, as `redact` judges JSON text. Containers without a
@@ -79,10 +86,10 @@ def redact_value(value: object) -> object:
     become equal are told apart by a number.
     """
     if isinstance(value, str):
-        return redact(value)
+        return redact(value)  # type: ignore[return-value]
     done: dict[int, object] = {}
     opened: set[int] = set()
-    stack = [value]
+    stack: list[object] = [value]
     while stack:
         node = stack[-1]
         inner = [] if id(node) in opened else [child for child in _children(node) if _is_container(child)]
@@ -91,7 +98,7 @@ def redact_value(value: object) -> object:
         if stack[-1] is node:
             stack.pop()
             done.setdefault(id(node), _rebuilt(node, done))
-    return done[id(value)]
+    return done[id(value)]  # type: ignore[return-value]
 
 
 def _is_container(value: object) -> bool:
@@ -133,11 +140,12 @@ def _rebuilt_dict(node: dict[object, object], done: dict[int, object]) -> object
 def _leaf(name: object, item: object, done: dict[int, object]) -> object:
     if not isinstance(item, str):
         return done.get(id(item), item)
+    safe = redact(item)
     if isinstance(name, str) and len(name) <= 64 and len(item) <= _LONGEST:
         kind = names.judge(name.encode("ascii", "replace"), _seen(item).encode("ascii", "replace").strip())
-        if kind:
+        if kind and not rx(_MARK).fullmatch(safe.encode("ascii", "replace")):
             return f"[redacted:{kind}]"
-    return redact(item)
+    return safe
 
 
 def _spans(text: str) -> list[Span]:

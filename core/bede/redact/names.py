@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from bede.redact.places import Span, credential
-from bede.redact.values import is_pair, is_password, is_secret, rx
+from bede.redact.values import FIRM, LOOSE, SURE, TIGHT, is_given, is_pair, is_secret, rx
 
 _SAID = {"pass": "password", "secret": "secret", "token": "token", "key": "api-key", "cred": "secret"}
 KINDS = frozenset((*_SAID.values(), "env-secret", "aws-secret-key", "azure-storage-key", "basic-auth", "authorization"))
@@ -39,12 +39,13 @@ _KEYED = tuple(
     openai anthropic claude gemini google gcp stripe sendgrid mailgun twilio datadog dd github gitlab aws azure
     cloudflare cf algolia maps mapbox heroku hf huggingface groq mistral cohere pinecone supabase firebase sentry
     newrelic honeycomb segment rollbar postmark airtable notion linear slack discord telegram fcm apns okta
-    openrouter perplexity replicate together deepseek elevenlabs tavily langsmith weather bearer""".split()
+    openrouter perplexity replicate together deepseek elevenlabs tavily langsmith weather bearer
+    wandb nonce logged_in project""".split()
 )
-_COUNTED = tuple(
-    b"""next page continuation sync cursor cancellation cancel pad eos bos unk mask sep cls stop special start end
-    max min num total input output prompt completion cached per fencing fence lease idempotency resume
-    position""".split()
+_COUNTED = frozenset(
+    b"""next page nextpage continuation sync cursor cancellation cancel pad eos bos unk mask sep cls stop special start end
+    max min num total input output prompt completion cached per fencing fence lease idempotency resume position
+    request client clientrequest change action starting publickey""".split()
 )
 _ABOUT = tuple(
     b"""id name file path dir folder url uri type len size count limit min max ttl expir age polic hash digest
@@ -52,17 +53,18 @@ _ABOUT = tuple(
     index version header param algo format endpoint status iz stdin ring board vault smanager arn ref ary ion ly ive
     strength change check valid reset class method func generat rotat prefix suffix source scope target config verif
     state mode kind template last zero plugin helper backend engine view page form input button screen dialog error
-    exception model servic filter handler cert""".split()
+    exception model servic filter handler cert used left remain less""".split()
 )
 _SUFFIXES = frozenset(b"py js ts tsx jsx go rs rb java md txt yml yaml json toml html css sh".split())
 _FOLLOWERS = frozenset((*(bytes((c,)) for c in b"=:\"'`\\>],([|?!+\n\r"),))
 _ENDS = _FOLLOWERS | {b" ", b"\t", b"*"}
+_SAYING = (b"is ", b"was ", b"to ", b"by ", b"string ")
 _SCHEMES = frozenset(
     b"basic bearer token apikey api-key key bot oauth digest negotiate ntlm splunk geniekey jwt ssws hmac snyk".split()
 )
 
 _HEAD = rb"""(?x)
-  (?P<typed> \??[ \t]*:[ \t]*[&*A-Za-z_][\w.\[\]<>?|&* ]{0,40}=[ \t]*(?=["'`]) )
+  (?P<typed> [ \t]string[ \t]*=[ \t]*(?=["'`]) | \??[ \t]*:[ \t]*[&*A-Za-z_][\w.\[\]<>?|&* ]{0,40}=[ \t]*(?=["'`]) )
 | (?P<block> (?:\\{0,8}["'])?[ \t]*:[ \t]*[|>][+-]?[ \t]*\r?\n[ \t]+ )
 | (?P<field> (?:\\{0,8}["'])?[ \t]*[,;]?\s{0,24}(?:\\{0,8}["'])?\b[Vv]alue(?:\\{0,8}["'])?[ \t]*[:=][ \t]* )
 | (?P<assign> (?:\\{0,8}["'`])?\]?\*{0,2}[ \t]*(?:\[[^\]\n]{0,24}\])?
@@ -71,17 +73,19 @@ _HEAD = rb"""(?x)
 | (?P<xml> > )
 | (?P<call> \([ \t]*(?=[fru]?\\{0,8}["'`]) )
 | (?P<cell> [`*]{0,2}[ \t]*\|[ \t]* )
-| (?P<prose> ["'`]?[ \t]+(?:is|was|to)\b[ \t]*:?[ \t]* )
+| (?P<prose> ["'`]?[ \t]+(?i:is|was|to|by(?=[ \t]["']))(?:[ \t]+(?:now|still|set|reset|changed))?(?:[ \t]+to)?\b
+    [ \t]*:?[ \t]* )
 | (?P<gap> [ \t]+(?:\\\r?\n[ \t]*)? )
 """
-_OPEN = rb"[bfru]{0,2}(\\{0,8})([\"'`])"
+_OPEN = rb"[bfru]{0,2}(\\{0,8})(\"\"\"|'''|[\"'`])"
 _BARE = (
     rb"(?:[^\s\"'`;&,<>(){}\[\]\\|\0]"
-    rb"|[;&,](?!\s|\Z|[\"'`\\;&,\0]|[\w.% -]{1,40}=)"
+    rb"|[;&,](?!\s|\Z|[\"'`\\;&,\0]|[\w.% -]{1,40}=|#?\w{2,6};)"
     rb"|\\(?![nrtu\"'`\\\s]))+"
 )
+_INNER = rb"''|'\\\\''|'\"'\"'"  # how YAML and shells write a quote between quotes
 _PAIR_END = rb"\\{0,8}[\"'`]\s{0,4}[)\]]"
-_WHOLE = rb"[^\s\"'`\\\0]+(?=\s|\Z|\\[nr])"
+_WHOLE = rb"(?![\"'`])(?:[^\s\\\0]|\\(?![nrt\"']))+(?=\s|\Z|\\[nr])"
 _USER_PAIR = rb"\(?\s{0,8}[\"'][^\"'\n\0]{1,64}[\"']\s{0,8},\s{0,8}[\"']([^\"'\n\0]{2,128})[\"']\s{0,8}\)"
 _SCHEME = rb"[fbru]{0,2}(?:\\{0,8}[\"'`])?(?:([A-Za-z][\w-]{1,24})[ \t]+)?+"
 
@@ -101,7 +105,7 @@ def named(needle: bytes, raw: bytes, low: bytes, shape: bytes) -> Iterator[Span]
 def judge(name: bytes, value: bytes) -> str:
     """Return the kind of secret that the value of a field is, or nothing."""
     stem = _class(name.lower().replace(b" ", b"_"))
-    if not stem or b"\n" in value or b"\0" in value or not is_secret(value, stem, firm=True, quoted=True):
+    if not stem or b"\n" in value or b"\0" in value or not is_secret(value, stem, FIRM, quoted=True):
         return ""
     return _kind(name, stem, env=False)
 
@@ -112,8 +116,8 @@ def _beside(raw: bytes, low: bytes, shape: bytes, at: int, end: int) -> Span | N
     if raw[start - 1 : start] == b"\\" and start < at:
         start += 1  # the `n` of an escaped line end
     follow = low[end : end + 8].lstrip(b" \t*_")
-    spaced = raw[start : start + 1] == b"-" or follow[:1] not in _FOLLOWERS and _is_spaced(raw, low, start, end)
-    if not spaced and follow[:1] not in _FOLLOWERS and not follow.startswith((b"is ", b"was ", b"to ")):
+    spaced = raw[start : start + 1] == b"-" or (follow[:1] not in _FOLLOWERS and _is_spaced(raw, low, start, end))
+    if not spaced and follow[:1] not in _FOLLOWERS and not follow.startswith(_SAYING):
         return None
     if raw[start - 2 : start] == b"::" or raw[start - 1 : start] == b":" == raw[end : end + 1]:
         return None  # `AWS::IAM::AccessKey`, `arn:…:secret:…`: the name of a thing
@@ -140,8 +144,9 @@ def _is_spaced(raw: bytes, low: bytes, start: int, end: int) -> bool:
 def _is_fitting(raw: bytes, start: int, name: bytes, head: re.Match[bytes], spaced: bool) -> bool:
     """Say whether this way of writing makes what follows the value of the name."""
     style = head.lastgroup
-    if style in ("gap", "call", "prose", "pair") and name.endswith(b"pass") and name[:1] != b"-":
-        return False  # `pass ("…")`, `pass it to …`: the verb
+    verb = style in ("gap", "call", "prose", "pair") and name.endswith(b"pass") and name[:1] != b"-"
+    if verb and not raw[start : head.start()].isupper():
+        return False  # `pass ("…")`, `pass it to …`
     if style == "gap":
         return spaced or raw[head.end() : head.end() + 1] in (b'"', b"'")
     if style == "xml":
@@ -149,46 +154,69 @@ def _is_fitting(raw: bytes, start: int, name: bytes, head: re.Match[bytes], spac
     if style == "pair":  # a flag and its argument, or two arguments of a call, not entries of a list
         return name[:1] == b"-" or bool(rx(rb"[(\[][bfru]?\\{0,8}[\"'`]$").search(raw[max(0, start - 12) : start]))
     if style == "call":
-        setter = rx(rb"(?:^|[._-])(?:set|with|add)[_-]?\w*$|\.\w+$|auth$").search(name)
-        return bool(setter) and b"get" not in name
+        last = name.rpartition(b".")[2]
+        setter = len(last) < len(name) or last.startswith((b"set", b"with", b"add")) or last.endswith(b"auth")
+        return setter and b"get" not in last and bool(_class(last))
     return True
 
 
 def _value(raw: bytes, start: int, end: int, head: re.Match[bytes], stem: str) -> Span | None:
-    style = head.lastgroup
-    env = style == "assign" and raw[start:end].isupper() and raw[end : end + 1] == b"="
-    opened = rx(_OPEN).match(raw, head.end())
-    first = opened.end() if opened else head.end()
+    env = head.lastgroup == "assign" and raw[start:end].isupper() and raw[end : end + 1] in (b"=", b":")
+    exact = env and raw[end : end + 1] == b"=" and raw[end + 1 : end + 2] in (b"=", b">")
+    begin = end + 1 if exact else head.end()  # `PASSWORD==x`: in an environment only the first sign is one
+    opened = rx(_OPEN).match(raw, begin)
+    first = opened.end() if opened else begin
     last = _closing(raw, first, len(opened[1]), opened[2]) if opened else -1
-    quoted = last >= 0
-    value = raw[first:last] if quoted else _bare(raw, first, start, env)
-    if style == "xml" and raw[first + len(value) : first + len(value) + 2] != b"</":
+    value = raw[first:last] if last >= 0 else _bare(raw, first, start, env)
+    last = first + len(value)
+    quoted = bool(opened) and raw[last : last + 1] in (b"\\", b'"', b"'", b"`")
+    if not value or b"\0" in value or (not quoted and _is_code(raw, value, last, head, env)):
         return None
-    if not value or b"\0" in value or not quoted and _is_code(raw, first + len(value), head, env):
+    place = _place(raw, start, last, head, quoted=quoted, env=env)
+    told = raw[start - 1 : start] == b";" or (head.lastgroup == "gap" and (raw[start:end].isupper() or not quoted))
+    told = told and stem == "pass" and place >= FIRM and raw[start : start + 1] != b"-"
+    if place < LOOSE or not (is_secret(value, stem, place, quoted=quoted) or (told and is_given(value))):
         return None
-    weak = style in ("pair", "call", "cell", "prose") and raw[start : start + 1] != b"-"
-    firm = not weak and (quoted or env or style in ("xml", "field", "gap", "block"))
-    if style == "pair" and raw[start : start + 1] != b"-" and not rx(_PAIR_END).match(raw, first + len(value)):
-        return None
-    if not is_secret(value, stem, firm=firm, quoted=quoted):
-        return None
-    return first, first + len(value), _kind(raw[start:end], stem, env=env)
+    return first, last, _kind(raw[start:end], stem, env=env)
+
+
+def _place(raw: bytes, start: int, last: int, head: re.Match[bytes], *, quoted: bool, env: bool) -> int:
+    """Say how far the place of a value is to be trusted; below `LOOSE` it is no place of a value at all."""
+    style, flag = head.lastgroup, raw[start : start + 1] == b"-"
+    if style == "xml" and raw[last : last + 2] != b"</":
+        return -1
+    if style == "pair" and not flag:
+        return LOOSE if rx(_PAIR_END).match(raw, last) else -1
+    if style == "gap" and not quoted and rx(rb"[A-Za-z]+[ ]+[a-z]{1,12}[\s.,]").match(raw, head.end()):
+        return -1  # `--password prompts the user`
+    if style in ("call", "cell", "prose"):
+        return LOOSE
+    if env:
+        return SURE
+    if quoted or flag or style in ("xml", "field", "gap", "block"):
+        return FIRM
+    alone = rx(rb"[;&]|[\"'`\\]|[ \t]*(?:\r?\n|\Z)|[ \t]+#").match(raw, last)
+    if alone and raw[head.end() - 1 : head.end()] == b"=":
+        return FIRM if raw[start - 1 : start] == b";" else TIGHT
+    before = raw[max(0, start - 24) : start]
+    return TIGHT if alone and not before.rpartition(b"\n")[2].strip(b" -") and last - head.end() >= 8 else LOOSE
 
 
 def _closing(raw: bytes, at: int, depth: int, quote: bytes) -> int:
     """Return where a quoted value ends, given how many backslashes stood before its opening quote."""
     stop = raw.find(b"\n", at, at + _WINDOW)
     stop = stop if stop >= 0 else at + _WINDOW
-    close = raw.find(quote, at, stop)
+    close = first = raw.find(quote, at, stop)
     while close >= 0:
         before = raw[max(at, close - 16) : close]
         slashes = len(before) - len(before.rstrip(b"\\"))
         if depth and slashes <= depth:
             return close - slashes
-        if not depth and slashes % 2 == 0:
+        inner = rx(_INNER).match(raw, close) if quote == b"'" else None
+        if not depth and slashes % 2 == 0 and not inner:
             return close
-        close = raw.find(quote, close + 1, stop)
-    return -1
+        close = raw.find(quote, inner.end() if inner else close + 1, stop)
+    return first
 
 
 def _bare(raw: bytes, at: int, start: int, env: bool) -> bytes:
@@ -198,12 +226,16 @@ def _bare(raw: bytes, at: int, start: int, env: bool) -> bytes:
     return value[0].rstrip(b".,:;?*") if value else b""
 
 
-def _is_code(raw: bytes, end: int, head: re.Match[bytes], env: bool) -> bool:
+def _is_code(raw: bytes, value: bytes, end: int, head: re.Match[bytes], env: bool) -> bool:
     """Say whether an unquoted value only begins an expression or a template, or touches a marker."""
     after = raw[end : end + 1]
-    if after in (b"{", b"\0") or after in (b"(", b"[") and not env:
+    if after in (b"{", b"\0") or (after in (b"(", b"[") and not env) or (value[:1] == b"\\" and not env):
         return True
-    operator = head[0].strip(b" \t\"'`*]\\")
+    if head.lastgroup == "gap" and value[:1] == b"-":
+        return True
+    if after == b">" and value[-1:] == b"-":  # `$self->…`
+        return True
+    operator = b"" if env else head[0].strip(b" \t\"'`*]\\")
     return head.lastgroup == "assign" and operator in (b"==", b"!=", b"===", b"!==", b"=>", b"||=", b"??=")
 
 
@@ -211,7 +243,7 @@ def _authorization(raw: bytes, name: bytes, head: re.Match[bytes]) -> Span | Non
     if head.lastgroup in ("assign", "call"):
         pair = rx(_USER_PAIR).match(raw, head.end() - (head.lastgroup == "call"))
         if pair:
-            return (*pair.span(1), "basic-auth") if is_password(pair[1]) else None
+            return (*pair.span(1), "basic-auth") if is_given(pair[1]) else None
     value = rx(_SCHEME).match(raw, head.end())
     if not value or raw.startswith(b"Credential=", value.end()):
         return None
@@ -219,14 +251,14 @@ def _authorization(raw: bytes, name: bytes, head: re.Match[bytes]) -> Span | Non
     text = rx(rb"[A-Za-z0-9+/=]*").match(raw, value.end())
     if not scheme and text and not name.endswith(b"authorization") and is_pair(text[0]):
         scheme = b"basic"
-    return next(credential(raw, value.end(), scheme if scheme in _SCHEMES else b""), None)
+    return next(credential(raw, value.end(), scheme if scheme in _SCHEMES else b"", sure=True), None)
 
 
 @lru_cache(4096)
 def _class(name: bytes) -> str:
     for stem, group in _STEMS:
         at = name.rfind(stem)
-        if at >= 0 and _fits(group, name[:at].rstrip(b"_.-"), name[at + len(stem) :]):
+        if at >= 0 and _fits(group, name[:at], name[at + len(stem) :]):
             return group
     return ""
 
@@ -234,15 +266,22 @@ def _class(name: bytes) -> str:
 def _fits(group: str, before: bytes, after: bytes) -> bool:
     """Say whether what stands around a stem leaves it the name of a secret, not of something about one."""
     if group == "auth":
-        return after in (b"", b"orization") and (not before[-1:].isalpha() or before.endswith(_BEFORE_AUTH))
+        return after in (b"", b"orization") and (not before[-1:].isalnum() or before.endswith(_BEFORE_AUTH))
+    before = before.rstrip(b"_.-")
     rest = rx(rb"^(?:words?|phrase|code|wd|wort|entials?)").sub(b"", after)
     if group in ("pass", "cred") and rest == after:
         if after not in (b"", b"s") and not (group == "pass" and after.lstrip(b"_-").isdigit()):
             return False  # passed, passport, pass_zero, credit
         if before[-1:].isalpha() and not before.endswith(_OWNERS):
             return False  # bypass, compass
-    if group == "key" and not before.endswith(_KEYED) or group == "token" and before.endswith(_COUNTED):
+    if group == "key" and not before.endswith(_KEYED):
         return False
+    if group == "token" and (before.startswith(b"next") or rx(rb"[_.-]").split(before)[-1] in _COUNTED):
+        return False
+    if group == "cred" and before.endswith((b"amz", b"goog")):
+        return False  # a signed link's scope, which names who signed
+    if group == "secret" and rest.strip(b"_-") == b"id":
+        return True  # half of a vault's login
     rest = rest[1:] if rest[:1] == b"s" and not rest[1:2].isalpha() else rest
     parts = [part for part in rx(rb"[_.-]+").split(rest) if part]
     return not any(part.startswith(_ABOUT) or part in _SUFFIXES for part in parts)
@@ -250,7 +289,7 @@ def _fits(group: str, before: bytes, after: bytes) -> bool:
 
 def _kind(name: bytes, stem: str, *, env: bool) -> str:
     plain = name.lower().translate(None, b"_- ")
-    if b"secretaccesskey" in plain or b"aws" in plain and b"secret" in plain:
+    if b"secretaccesskey" in plain or (b"aws" in plain and b"secret" in plain):
         return "aws-secret-key"
     if plain.endswith(b"accountkey"):
         return "azure-storage-key"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bede.redact.values import is_opaque, is_pair, is_password, is_sample, is_shown, rx
+from bede.redact.values import is_given, is_opaque, is_pair, is_sample, is_shown, rx
 
 Span = tuple[int, int, str]
 
@@ -24,7 +24,7 @@ _END = rb"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 # comments, quotations and diffs; line numbers.
 _BETWEEN = rb"""(?:[\s"'`+,>|#*()]|\\+[nrt]|\\+(?=[\s"'])|(?<=\n)-(?!-)|(?<=[\s\\])\d{1,6}[|:\t?]){0,80}+"""
 _BODY = (
-    rb"(?:" + _BETWEEN + rb"[\w-]{3,24}: [^\n\\]{1,120})*+"
+    rb"(?:" + _BETWEEN + rb"[\w-]{3,24}: [^\n\\]{1,120}){0,6}+"
     rb"(?:" + _BETWEEN + rb"[A-Za-z0-9+/=_-]{16,}+)++"
     rb"(?:" + _BETWEEN + rb"=?[A-Za-z0-9+/=]{0,76}+(?=" + _BETWEEN + rb"(?:-{4,5} ?END|\.{3}|\?|\Z)))?"
     rb"(?:" + _BETWEEN + rb"-{4,5} ?END[A-Z0-9 ]{0,60}-{0,5})?"
@@ -32,8 +32,8 @@ _BODY = (
 _HOST = rb"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3})(?::\d+)?(?:[/?#,;)]|\Z)"
 
 _SPACED = rb"[ =]{0,4}(?:\\{0,8}[\"'])?([^\s\"'`\\\0-][^\s\"'`\\\0]*)"
-_JOINED = rb"(?:\\{0,8}[\"'])?(?!ort)([^\s\"'`\\\0-][^\s\"'`\\\0]+)"
-_PAIRED = rb"[ =]?(?:\\{0,8}[\"'])?[^\s:\"'$\0]{0,64}:([^\s\"'`\\\0]+)"
+_JOINED = rb"(?:\\{0,8}[\"'])?(?!ort|assword)([^\s\"'`\\\0-][^\s\"'`\\\0]+)"
+_PAIRED = rb"[ =]?(?:\\{0,8}[\"'])?[^\s:\"'$\0]{0,64}:(?!//)([^\s\"'`\\\0]+)"
 _COMMANDS = (
     (b"mysql", (b" -p",), _JOINED),
     (b"mariadb", (b" -p",), _JOINED),
@@ -45,7 +45,7 @@ _COMMANDS = (
     (b"sqlcmd", (b" -P ",), _SPACED),
     (b"smbclient", (b" -U ",), rb"[^\s%\0]{1,64}%([^\s\"'`\\\0]+)"),
     (b"curl", (b" -u", b" --user", b" -U", b" --proxy-user"), _PAIRED),
-    (b"http", (b" -a ",), _PAIRED),
+    (b"http ", (b" -a ",), _PAIRED),
 )
 _MEANT = frozenset(b"puawPU-")
 
@@ -103,22 +103,24 @@ def urls(needle: bytes, raw: bytes, low: bytes, shape: bytes) -> Iterator[Span]:
         if whole and b"@" in whole[0]:
             yield from _userinfo(at + 3, whole[0])
     for at in each(b"@tcp(", raw):
-        user = rx(rb"[\w.-]{1,64}:([^\s\"'`<>\\\0]{1,128})@tcp\(").search(raw, max(0, at - 200), at + 5)
-        if user and is_password(user[1]):
-            yield *user.span(1), "url-password"
+        user, _, word = (raw[max(0, at - 200) : at].split() or [b""])[-1].partition(b":")
+        word = word if rx(rb"[\w.-]+").fullmatch(user.rpartition(b"=")[2].strip(b"\"'`\\")) else b""
+        if is_given(word) and b"\0" not in word:
+            yield at - len(word), at, "url-password"
 
 
 def _userinfo(at: int, whole: bytes) -> Iterator[Span]:
     mark = rx(rb"[/?#]").search(whole)
     path = mark.start() if mark else len(whole)
     end, colon = whole.rfind(b"@", 0, path), whole.find(b":", 0, path)
-    if colon >= 0 and not whole[colon + 1 : path].isdigit() and not rx(_HOST).match(whole, end + 1 if end >= 0 else path):
+    port = whole[colon + 1 : path].isdigit() and whole[path : path + 1] in (b"", b"/")
+    if colon >= 0 and not port and not rx(_HOST).match(whole, end + 1 if end >= 0 else path):
         later = rx(rb"@(?=" + _HOST + rb")").search(whole, path)  # a `/`, `?` or `#` inside the password
         end = later.start() if later else end
-    if end < 0:
-        return
+    if end < 0 or (whole[:1] == b"[" and b"]" not in whole[:end]):
+        return  # no password, or `scheme://[user:password@]host` of a manual
     colon = colon if 0 <= colon < end else end
-    if is_password(whole[colon + 1 : end]):
+    if is_given(whole[colon + 1 : end]):
         yield at + colon + 1, at + end, "url-password"
     user = whole[:colon]
     if len(user) >= 20 and is_opaque(user, firm=True) and not is_sample(user):
@@ -149,20 +151,21 @@ def _flagged(raw: bytes, at: int, flag: bytes, pattern: bytes) -> Iterator[Span]
     if place < 0 or b"\n" in raw[at:place].replace(b"\\\n", b""):
         return
     value = rx(pattern).match(raw, place + len(flag))
-    if not value or value[1].isdigit() and len(value[1]) < 6 or raw[value.end() : value.end() + 1] == b"\0":
+    if not value or (value[1].isdigit() and len(value[1]) < 6) or raw[value.end() : value.end() + 1] == b"\0":
         return
-    if is_password(value[1]):
+    if is_given(value[1]):
         yield *value.span(1), "command-password"
 
 
-def credential(raw: bytes, at: int, scheme: bytes) -> Iterator[Span]:
+def credential(raw: bytes, at: int, scheme: bytes, *, sure: bool = False) -> Iterator[Span]:
     """Yield what follows `Bearer`, `Basic` or another scheme (`b""`: none known) if it is a credential."""
     value = rx(rb"[A-Za-z0-9_~+/=.%:!$*-]{4,}").match(raw, at)
     if not value or is_sample(value[0]) or raw[value.end() : value.end() + 1] in (b"\0", b"{", b"(", b"["):
         return
     text = value[0].rstrip(b".:")
-    mixed = scheme and len(text) >= 8 and rx(rb"[A-Za-z]\d|\d[A-Za-z]").search(text)
+    mixed = scheme and rx(rb"[A-Za-z_-]\d|\d[A-Za-z_-]").search(text) and len(text) >= (6 if sure else 8)
+    long = sure and scheme and len(text) >= 16
     if scheme == b"basic" and is_pair(text):
         yield at, at + len(text), "basic-auth"
-    elif mixed or is_opaque(text, firm=bool(scheme)):
+    elif mixed or long or is_opaque(text, firm=False):
         yield at, at + len(text), "bearer-token" if scheme == b"bearer" else "authorization"

@@ -21,7 +21,7 @@ WORDS = frozenset(
     expired export false field fields file final flag float flow follows for format found from function
     generated get given guest handling has hash hashed have header here hidden hint how id if import in include
     incorrect input instead int integer internal invalid is issued it its itself json key keys later let list
-    literal local login long longer lost management manager map masked may missing model must name needed never
+    literal local login long longer lost management manager map masked may mismatch missing model must name needed never
     new nil no none not null number object of off ok on once one only oauth oauth2 option optional options or
     other out param parameter parameters pass passphrase passwd password passwords path placeholder plain
     plaintext policy private prompt prompts prompted property protected protection provided public pwd random
@@ -40,15 +40,28 @@ _SAMPLE = (
     rb"|x{5,}|\*{3,}|\.{3}|0{12,}|^(?:my|the|some|fake|test)[_-]?(?:secret|pass|token|key|api)[a-z_-]*$|lorem"
 )
 _TEMPLATE = (
-    rb"^[\W_]*$|^(.)\1{2,}$|\$\{|\{\{|\$\(|<[%a-zA-Z]|%\(\w|#\{|^\$[A-Za-z_]\w*$|^\$\d$|^%\w+%?$|^__\w+__$"
-    rb"|^@\w+@$|\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}|^\{\d*\}$|\$env:|^\$[A-Z_]{2,}"
+    rb"^[\W_]*$|^(.)\1{2,}$|^\$[({]|^\{\{|\$\{\w[^{}]*\}|\{\{.*\}\}|\$\(\w[^()]*\)|#\{\w[^{}]*\}"
+    rb"|^\$(?:[A-Z][A-Z0-9_]*|[a-z_][a-z0-9_]*|[a-z]+(?:[A-Z][a-z]+)*|\d)$|^%\w+%$|^__\w+__$|^@\w+@$|\$env:"
+    rb"|^<[^<>]*>$|<(?:[a-z][a-z _-]+|[A-Z][A-Z _-]+)>|<%=|&lt;|%\(\w+\)|(?<!\w)%[sdr]\b"
+    rb"|\{[A-Za-z_][\w.]{2,}(?:![rsa])?(?::[^{}]*)?\}|^\{\d*\}$"
 )
 _SPEAKING = (
     rb"pass|pwd|secret|token|key|user|cred|auth|param|field|input|value|config|setting|option|env|name|string"
     rb"|default|self|this|arg|request|response|result|data"
 )
+_ELSEWHERE = (
+    rb"(?:arn|vault|ssm|op|kms|sm|env|file|ref):|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|\w+\[[\w\[\], .|]*\]$"
+    rb"|[\w./*-]*/(?:secrets|versions)/|[\w./=*-]+:latest$"
+)
 _CALLED = rb"(?i:private|public|secret|token|password|credential|config|provider)|Key|_key"
-_TECHNICAL = rb"(?:sha|md|base|utf|oauth|http|bcrypt|argon|aes|rsa|ed|hs|rs|es|ipv|v|p|x|pbkdf|saml|rfc|top)-?\d{1,4}(?:[^a-z0-9]|[a-z]*$)"
+_TECHNICAL = (
+    rb"(?:sha|md|base|utf|oauth|http|bcrypt|argon|aes|rsa|ed|hs|rs|es|ipv|v|p|x|pbkdf|saml|rfc|top)-?\d{1,4}"
+    rb"[a-z]*(?:[-_][a-z]+\d*)*$"
+)
+
+
+#: How far a place is to be trusted: code and prose; `name=value` without blanks; quoted, flags; environment.
+LOOSE, TIGHT, FIRM, SURE = 0, 1, 2, 3
 
 
 @cache
@@ -57,26 +70,28 @@ def rx(pattern: bytes) -> re.Pattern[bytes]:
     return re.compile(pattern)
 
 
-def is_secret(value: bytes, kind: str, *, firm: bool, quoted: bool) -> bool:
-    """Judge a value by the kind of name beside it; a `firm` place holds data, never code or prose."""
-    if len(value) < 4 or value.lower() in WORDS or is_sample(value) or _is_reference(value, firm=firm):
+def is_secret(value: bytes, kind: str, place: int, *, quoted: bool) -> bool:
+    """Judge a value by the kind of name beside it and by the place it stands in."""
+    if len(value) < 4 or value.lower() in WORDS or is_sample(value) or _is_reference(value, kind, place):
         return False
+    firm = place > LOOSE
     if kind == "auth":
         return is_pair(value) or is_opaque(value, firm=True)
     if kind != "pass" and rx(rb"[\d.,]*").fullmatch(value):
         return firm and value.isdigit() and len(value) >= 20
     if b" " in value:
-        return kind == "pass" and firm and _is_phrase(value)
-    if kind == "pass" and firm:
-        return not (quoted and value.isalpha() and value.istitle())  # a label: `"password": "Passwort"`
-    if kind in ("pass", "secret") and not (quoted and value.isalpha() and rx(_SPEAKING).search(value.lower())):
-        return _is_guessable(value, firm=firm)
+        return kind == "pass" and (place == SURE or (firm and _is_phrase(value)))
+    told = value.isalpha() and rx(_SPEAKING).search(value.lower())
+    if kind == "pass" and place >= FIRM:
+        return place == SURE or not (quoted and value.isalpha() and value.istitle())  # `"password": "Passwort"`
+    if kind in ("pass", "secret") and not told:
+        return _is_guessable(value, (6 if kind == "pass" else 8) if firm else 99)
     return is_opaque(value, firm=firm)
 
 
-def is_password(value: bytes, *, least: int = 3) -> bool:
-    """Say whether a value in a password's own place is one, and not a word that stands for one."""
-    return len(value) >= least and value.lower() not in WORDS and not is_sample(value)
+def is_given(value: bytes) -> bool:
+    """Say whether what stands in a password's own place is one, be it as weak as `pass`, or stands for one."""
+    return bool(value) and not is_sample(value) and not (value.isupper() and rx(_SPEAKING).search(value.lower()))
 
 
 def is_sample(value: bytes) -> bool:
@@ -90,15 +105,14 @@ def is_shown(value: bytes) -> bool:
 
 
 def is_pair(text: bytes) -> bool:
-    """Say whether the text is base64 of `user:password`."""
+    """Say whether the text is base64 of `user:password`, whatever these are."""
     from binascii import Error, a2b_base64
 
     try:
         plain = a2b_base64(text + b"=" * (-len(text) % 4))
     except Error:
         return False
-    _, colon, password = plain.partition(b":")
-    return bool(colon) and plain.isascii() and plain.decode().isprintable() and is_password(password)
+    return b":" in plain and plain.isascii() and plain.decode().isprintable()
 
 
 def is_opaque(value: bytes, *, firm: bool) -> bool:
@@ -110,29 +124,32 @@ def is_opaque(value: bytes, *, firm: bool) -> bool:
         return firm and len(core) >= 20
     groups = len(rx(rb"\d+").findall(core))
     if not groups:
-        return len(core) >= 16 and _is_jumbled(core) or firm and core == value and len(core) >= 24
+        return (len(core) >= 16 and _is_jumbled(core)) or (firm and core == value and len(core) >= 24)
     if _is_wordy(value):
         return firm and core == value and bool(rx(rb"\d{2}").search(value))
     return groups >= 2 or firm or len(core) >= 16 or _is_jumbled(core)
 
 
-def _is_reference(value: bytes, *, firm: bool) -> bool:
+def _is_reference(value: bytes, kind: str, place: int) -> bool:
     """Say whether a value names where the secret is: a variable, a path, an entry of a vault."""
-    if b"://" in value or rx(rb"(?:arn|vault|ssm|op|kms|sm|env|file|ref):|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$").match(value):
+    if b"://" in value or rx(_ELSEWHERE).match(value):
         return True
-    if rx(rb"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\").match(value) and _is_wordy(value):
+    if rx(rb"(?:~|\.{1,2})?/[\w.@/?*-]*$|[A-Za-z]:\\").match(value) and _is_wordy(value):
+        return True
+    if kind != "pass" and rx(rb"[\w.*-]+(?:/[\w.*-]+)+$").match(value) and _is_wordy(value):
+        return True
+    dotted = rx(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+$").match(value)
+    if dotted and rx(_CALLED).search(value):
         return True
     speaking = rx(_SPEAKING).search(value.lower())
-    if firm:
+    if place >= FIRM:
         words = rx(rb"[A-Za-z]+(?:[._-][A-Za-z]+)+$").match(value)
         return bool(words and (speaking or b"." in value))
-    if rx(rb"[!@&*#%:~][\w.-]*$").match(value):
+    if rx(rb"[!@&*#%:~][\w.-]*$").match(value) or (dotted and _is_wordy(value)):
         return True
-    if rx(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*$").match(value) and rx(_CALLED).search(value):
-        return True
-    if rx(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+$").match(value):
-        return _is_wordy(value)
-    return bool(speaking and rx(rb"[A-Za-z_$]+\d?$").match(value))
+    return bool(speaking and rx(rb"[A-Za-z_$]+\d?$").match(value)) or bool(
+        rx(rb"[A-Za-z_$][\w$]*$").match(value) and rx(_CALLED).search(value)
+    )
 
 
 def _is_wordy(value: bytes) -> bool:
@@ -145,19 +162,19 @@ def _is_wordy(value: bytes) -> bool:
 def _is_jumbled(part: bytes) -> bool:
     """Say whether capitals come and go faster than in any camelCase name."""
     humps = len(rx(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])").findall(part))
-    return len(part) >= 8 and humps > 2 and humps * 10 > len(part) * 3
+    return len(part) >= 6 and humps > 2 and humps * 10 > len(part) * 3
 
 
-def _is_guessable(value: bytes, *, firm: bool) -> bool:
+def _is_guessable(value: bytes, letters: int) -> bool:
     """Say whether a value beside a password's name is one a person made up: `hunter2`, `pa$$word!`."""
     symbols = rx(rb"[^\w.:/@,+-]").search(value)
     if len(value) < 6 or rx(_TECHNICAL).match(value.lower()):
         return False
     if value.isalpha():
-        return firm and len(value) >= 8 or _is_jumbled(value)
+        return len(value) >= letters or _is_jumbled(value)
     if symbols or value.isalnum():
         return True
-    return not _is_wordy(value) and bool(rx(rb"\d").search(value))
+    return not _is_wordy(value) and (letters < 99 or bool(rx(rb"\d").search(value)))
 
 
 def _is_phrase(value: bytes) -> bool:

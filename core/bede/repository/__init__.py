@@ -70,7 +70,7 @@ class Reading:
             UsageError: the text can be none of these.
         """
         name, tilde, steps = text.partition("~")
-        if tilde and steps and not steps.isdigit():
+        if tilde and steps and not (steps.isdecimal() and len(steps) < 19):
             raise UsageError(f"not an event: {text!r}", hint="write a branch, BRANCH~N, or an event id")
         seq = refs.find(self.connection, name)
         if seq:
@@ -142,6 +142,10 @@ class Reading:
     def current(self, worktree: str) -> str:
         """Return the branch that a worktree is on."""
         return refs.current(self.connection, worktree)
+
+    def is_checked_out(self, branch: str) -> bool:
+        """Tell whether any worktree is on a branch."""
+        return refs.is_checked_out(self.connection, branch)
 
     def project(self) -> dict[str, Any]:
         """Return who this memory is and who may use the file."""
@@ -243,7 +247,8 @@ class Writing(Reading):
             projection.forget(self.connection, events)
         if events:
             ends = {str(event.seq): event.body["ends"] for event in events if event.body and "ends" in event.body}
-            self._note.update({"seqs": [event.seq for event in events], **({"ends": ends} if ends else {})})
+            self._note["seqs"] = [*self._note.get("seqs", ()), *(event.seq for event in events)]
+            self._note["ends"] = {**self._note.get("ends", {}), **ends}
         return log.purge(self.connection, [event.seq for event in events])
 
     def close(self, verb: str, actor: str, at: int) -> None:
@@ -259,6 +264,16 @@ class Writing(Reading):
         row = Entry(head.number + 1, verb, actor, at, self._note, tuple(moves), head.last, "")
         head.hash = journal.append(self.connection, row, head.hash, names, [event.id for event in self._events])
         head.number += 1
+        if self._events:
+            self._follow_up(self._events[0].seq - 1)
+
+    def _follow_up(self, before: int) -> None:
+        """Write down how far each projection follows that followed up to here; the next opening builds the others."""
+        for item in self._projections:
+            self.connection.execute(
+                "UPDATE projection SET seq = ? WHERE name = ? AND version = ? AND seq = ?",
+                (self._head.last, item.name, item.version, before),
+            )
 
 
 def _version(connection: Connection) -> int:
@@ -293,11 +308,12 @@ class Repository:
         Raises:
             RepositoryNotFound, TooNew, Corrupt, Unavailable, Busy: see `connection.connect`.
         """
+        connection = door.connect(path, read_only=read_only, wait=wait)
         repository = cls(
-            door.connect(path, read_only=read_only, wait=wait), projections, read_only=read_only, wait=wait
+            connection, projections, read_only=read_only or connection.refusal is not None, wait=wait
         )
         try:
-            if not read_only and repository._stale():
+            if not repository.read_only and repository._stale():
                 repository.reindex()
         except BaseException:
             repository.close()
@@ -308,22 +324,24 @@ class Repository:
     def create(cls, path: Path, projections: Sequence[Projection], *, actor: str, at: int) -> Repository:
         """Make the file, readable by its owner alone, with a project's identity and its first event.
 
+        It appears under its name when it is whole, so that nobody meets half of it, whenever this process ends.
+
         Raises:
             Conflict: there is a file already.
             Unavailable: the system refuses.
         """
+        draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         with door.translated(path):
             try:
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            except FileExistsError as error:
-                raise Conflict(f"there is a database already: {path}") from error
-            path.chmod(0o600)
-            try:
-                _lay(path, actor, at)
-                return cls.open(path, projections)
-            except BaseException:
-                path.unlink(missing_ok=True)
-                raise
+                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                draft.chmod(0o600)
+                _lay(draft, actor, at)
+                cls.open(draft, projections).close()
+                _publish(draft, path)
+            finally:
+                for end in ("", "-wal", "-shm", "-journal"):
+                    draft.with_name(draft.name + end).unlink(missing_ok=True)
+        return cls.open(path, projections)
 
     def close(self) -> None:
         """Close the file. Nothing is pending: what was acknowledged is on disk."""
@@ -345,6 +363,8 @@ class Repository:
             TooNew: the file is open for reading only.
             Busy: another writer held it past the deadline.
         """
+        if self.connection.refusal:
+            raise self.connection.refusal
         if self.read_only:
             raise TooNew("this store is open for reading only", hint="start without --read-only to write")
         with door.immediate(self.connection, self._wait):
@@ -417,6 +437,21 @@ class Repository:
             stored = {row[0]: row[1:] for row in self.connection.execute("SELECT * FROM projection")}
             seq = log.last(self.connection)
         return any(stored.get(item.name) != (item.version, seq) for item in self._projections)
+
+
+def _publish(draft: Path, path: Path) -> None:
+    """Let a whole file appear under its name, unless there is one."""
+    try:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # A file system without hard links.
+            if path.exists():
+                raise FileExistsError from None
+            draft.rename(path)
+    except FileExistsError as error:
+        raise Conflict(f"there is a database already: {path}") from error
 
 
 def _lay(path: Path, actor: str, at: int) -> None:

@@ -15,7 +15,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bede.errors import BedeError, Busy, Conflict, Corrupt, RepositoryNotFound, TooNew, Unavailable
+from bede.errors import (
+    BedeError,
+    Busy,
+    Conflict,
+    Corrupt,
+    RepositoryNotFound,
+    TooNew,
+    Unavailable,
+    UsageError,
+)
 from bede.repository import schema
 
 #: How long a writer waits for another before it gives up, in seconds.
@@ -28,21 +37,29 @@ class Connection(sqlite3.Connection):
     path: Path
     name: str
     inode: tuple[int, int]
+    #: Why nothing may be written here though reading works, or None.
+    refusal: BedeError | None = None
 
 
 def connect(path: Path, *, read_only: bool = False, wait: float = WAIT) -> Connection:
     """Open an existing database file and check that this code may use it.
 
+    A file that asks for a newer writer is opened for reading, and the connection knows the `refusal`.
+
     Raises:
         RepositoryNotFound: there is no such file.
-        TooNew: the file asks for a newer reader, or for a newer writer and `read_only` is not set.
+        TooNew: the file asks for a newer reader.
         Corrupt: the file is not a Bede database.
         Unavailable: the system refuses to open it.
         Busy: another process is recovering the file.
     """
-    if not path.exists():
-        raise RepositoryNotFound(f"no database at {path}", hint="run 'bede init' in the project's root")
     with translated(path):
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise RepositoryNotFound(
+                f"no database at {path}", hint="run 'bede init' in the project's root"
+            ) from error
         connection = _open(path, read_only)
         try:
             retry(lambda: _tune(connection, read_only), wait)
@@ -85,21 +102,24 @@ def _admit(connection: Connection, read_only: bool) -> None:
             f"not a Bede database: {path}",
             hint="restore it from a backup, or move it away and run 'bede init'",
         )
-    if version > schema.FORMAT:
-        _admit_newer(connection, read_only)
-    elif version < schema.FORMAT and not read_only:
+    _compare_formats(connection)
+    if version < schema.FORMAT and not read_only:
         with immediate(connection):
             schema.migrate(connection, version)
 
 
-def _admit_newer(connection: Connection, read_only: bool) -> None:
+def _compare_formats(connection: Connection) -> None:
+    """Let the file's own numbers decide: full use, reading only, or refusal."""
     path = connection.path
     row = connection.execute("SELECT min_reader_version, min_writer_version, upgrade_hint FROM project").fetchone()
-    reader, writer, hint = row or (sys.maxsize, sys.maxsize, schema.UPGRADE_HINT)
+    if row is None:
+        raise Corrupt(f"the database does not say whose it is: {path}", hint="restore it from a backup")
+    reader, writer, hint = row
     if reader > schema.FORMAT:
         raise TooNew(f"{path} needs a bede that reads format {reader}, this one reads {schema.FORMAT}", hint=hint)
-    if writer > schema.FORMAT and not read_only:
-        raise TooNew(
+    if writer > schema.FORMAT:
+        connection.execute("PRAGMA query_only = ON")
+        connection.refusal = TooNew(
             f"{path} needs a bede that writes format {writer}, this one writes {schema.FORMAT}; reading works",
             hint=hint,
         )
@@ -147,7 +167,7 @@ def immediate(connection: Connection, wait: float = WAIT) -> Iterator[None]:
         if connection.in_transaction:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
             raise _translate(error, connection.path) from error
         raise
 
@@ -160,8 +180,9 @@ def snapshot(connection: Connection, wait: float = WAIT) -> Iterator[None]:
         return
     try:
         retry(lambda: _begin_reading(connection), wait)
+        same_file(connection)
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeEncodeError) as error:
         raise _translate(error, connection.path) from error
     finally:
         with suppress(sqlite3.Error):
@@ -210,14 +231,23 @@ def translated(path: Path) -> Iterator[None]:
         ) from error
 
 
+#: What passes when one waits; PROTOCOL is a race for the write-ahead log that was lost too often.
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+
+
 def _is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
 
 
-def _translate(error: sqlite3.Error, path: Path) -> BedeError:
+def _translate(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> BedeError:
+    if isinstance(error, UnicodeEncodeError):
+        return UsageError(
+            f"a lone surrogate is in no name and no stored text: {error.object[:40]!a}",
+            hint="replace the broken character and try again",
+        )
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     text = f"{path}: {error}"
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if _is_busy(error):
         return Busy(f"another process holds the store: {text}", hint="try again")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return Corrupt(f"the database is damaged: {text}", hint="run 'bede verify', then restore a backup")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +42,15 @@ def path(environment: Mapping[str, str]) -> Path:
 
 
 def note(environment: Mapping[str, str], uuid: str, root: Path, at: int) -> bool:
-    """Register a project at its root; tell whether that is new.
+    """Register a project at its root, in the place of any other there; tell whether that is new.
 
     Raises:
         Unavailable: the registry cannot be written.
     """
     with _open(environment) as connection:
+        connection.execute("BEGIN IMMEDIATE")
         known = connection.execute("SELECT 1 FROM project WHERE uuid = ? AND root = ?", (uuid, str(root))).fetchone()
+        connection.execute("DELETE FROM project WHERE root = ? AND uuid <> ?", (str(root), uuid))
         connection.execute(
             "INSERT INTO project VALUES (?, ?, ?, ?, ?) ON CONFLICT (uuid, root) DO UPDATE SET last_seen = ?",
             (uuid, str(root), root.name, at, at, at),
@@ -64,7 +66,7 @@ def forget(environment: Mapping[str, str], root: Path) -> bool:
 
 def all_known(environment: Mapping[str, str]) -> tuple[Known, ...]:
     """Return every registered project, by name; nothing where there is no registry."""
-    if not path(environment).exists():
+    if not os.path.exists(path(environment)):  # noqa: PTH110 (a Path raises where it may not look)
         return ()
     with _open(environment) as connection:
         return tuple(
@@ -75,8 +77,8 @@ def all_known(environment: Mapping[str, str]) -> tuple[Known, ...]:
         )
 
 
-def find(environment: Mapping[str, str], name: str) -> str:
-    """Return the root of the one project with this name or UUID.
+def find(environment: Mapping[str, str], name: str, is_there: Callable[[str], bool]) -> Known:
+    """Return the one project with this name or UUID; of several, those count whose root `is_there`.
 
     Raises:
         NotFound: none is registered.
@@ -84,12 +86,17 @@ def find(environment: Mapping[str, str], name: str) -> str:
     """
     wanted = name.lower()
     found = [item for item in all_known(environment) if name == item.name or wanted == item.uuid]
+    if len(found) > 1:
+        found = [item for item in found if is_there(item.root)] or found
     if len(found) == 1:
-        return found[0].root
+        return found[0]
     if not found:
         raise NotFound(f"no registered project {name!r}", hint="'bede projects' lists them; 'bede init' registers one")
     places = ", ".join(f"{item.uuid} at {item.root}" for item in found)
-    raise Conflict(f"project {name!r} is not unique: {places}", hint="use the UUID, or -C PATH")
+    copies = len({item.uuid for item in found}) == 1
+    raise Conflict(
+        f"project {name!r} is not unique: {places}", hint="use -C PATH" if copies else "use the UUID, or -C PATH"
+    )
 
 
 @contextmanager
@@ -100,14 +107,14 @@ def _open(environment: Mapping[str, str]) -> Iterator[sqlite3.Connection]:
         if not file.exists():
             os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
             file.chmod(0o600)
-        connection = sqlite3.connect(file, timeout=10)
+        connection = sqlite3.connect(file, timeout=10, isolation_level=None)
         try:
             with connection:
                 connection.execute(_TABLE)
                 yield connection
         finally:
             connection.close()
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, UnicodeError) as error:
         raise Unavailable(
             f"the registry of projects cannot be used: {file}: {error}", hint="check the folder's permissions"
         ) from error
