@@ -53,6 +53,7 @@ def purge(
     if yes and gone:
         with context.repository.write("purge", actor, context.now()) as writing:
             writing.purge([event.seq for event in gone])
+    if yes:  # Also again: the call before may have been stopped on its way.
         context.repository.wipe()
     already = tuple(event.id for event in events.values() if event.body is None)
     word = "unchanged" if not gone else "purged" if yes else "planned"

@@ -42,10 +42,14 @@ _KEYED = tuple(
     openrouter perplexity replicate together deepseek elevenlabs tavily langsmith weather bearer
     wandb nonce logged_in project""".split()
 )
+_OPENS_NOTHING = frozenset(
+    b"""primary foreign public cache sort partition idempotency routing object index hash map lookup unique row range
+    group order field column event message s3 file translation label feature flag dedup shift any press""".split()
+)
 _COUNTED = frozenset(
-    b"""next page nextpage continuation sync cursor cancellation cancel pad eos bos unk mask sep cls stop special start end
-    max min num total input output prompt completion cached per fencing fence lease idempotency resume position
-    request client clientrequest change action starting publickey""".split()
+    b"""page continuation sync cursor cancellation cancel pad eos bos unk mask sep cls stop special start end max min
+    num total input output prompt completion cached per fencing fence lease idempotency resume position request
+    sequence client clientrequest change action starting publickey""".split()
 )
 _ABOUT = tuple(
     b"""id name file path dir folder url uri type len size count limit min max ttl expir age polic hash digest
@@ -124,7 +128,7 @@ def _beside(raw: bytes, low: bytes, shape: bytes, at: int, end: int) -> Span | N
     name = low[start:end]
     if name.startswith(b"key") and raw[start - 1 : start] == b" ":  # `API key: …`
         name = low[shape.rfind(b" ", max(0, start - 16), start - 1) + 1 : end].replace(b" ", b"_")
-    stem = _class(name)
+    stem = _class(name) or ("key" if raw[start:end].isupper() and _is_foreign(name) else "")
     head = rx(_HEAD).match(raw, end) if stem and raw[start - 1 : start] != b"\0" else None
     if not head or not _is_fitting(raw, start, name, head, spaced):
         return None
@@ -261,6 +265,12 @@ def _class(name: bytes) -> str:
         if at >= 0 and _fits(group, name[:at], name[at + len(stem) :]):
             return group
     return ""
+
+
+def _is_foreign(name: bytes) -> bool:
+    """Say whether an environment's `SOMETHING_KEY` may be the key to a service that is not known here."""
+    before, _, last = name.rpartition(b"_")
+    return last == b"key" and before.rpartition(b"_")[2] not in _OPENS_NOTHING
 
 
 def _fits(group: str, before: bytes, after: bytes) -> bool:

@@ -99,7 +99,7 @@ def putty(needle: bytes, raw: bytes, low: bytes, shape: bytes) -> Iterator[Span]
 def urls(needle: bytes, raw: bytes, low: bytes, shape: bytes) -> Iterator[Span]:
     """Yield what stands between a user's name and the host, also with `@`, `:` and `/` in it."""
     for at in each(b"://", raw):
-        whole = rx(rb"[^\s\"'`<>\\^\0]{1,512}").match(raw, at + 3)
+        whole = rx(rb"[^\s\"'`<>\\^\0]{1,400}").match(raw, at + 3)
         if whole and b"@" in whole[0]:
             yield from _userinfo(at + 3, whole[0])
     for at in each(b"@tcp(", raw):
@@ -115,7 +115,7 @@ def _userinfo(at: int, whole: bytes) -> Iterator[Span]:
     end, colon = whole.rfind(b"@", 0, path), whole.find(b":", 0, path)
     port = whole[colon + 1 : path].isdigit() and whole[path : path + 1] in (b"", b"/")
     if colon >= 0 and not port and not rx(_HOST).match(whole, end + 1 if end >= 0 else path):
-        later = rx(rb"@(?=" + _HOST + rb")").search(whole, path)  # a `/`, `?` or `#` inside the password
+        later = rx(rb"@(?=" + _HOST + rb")").search(whole, path, path + 160)  # a `/`, `?` or `#` inside the password
         end = later.start() if later else end
     if end < 0 or (whole[:1] == b"[" and b"]" not in whole[:end]):
         return  # no password, or `scheme://[user:password@]host` of a manual

@@ -28,9 +28,9 @@ gitlab-token glcbt- @{1,5}_~{20,}
 gitlab-token GR1348941 ~{20,}
 bitbucket-token ATBB|ATCTT3|BBDC- [\w=+/-]{28,}
 atlassian-token ATATT3 [\w=-]{20,}
-slack-token xoxb-|xoxa-|xoxp-|xoxo-|xoxr-|xoxs-|xoxe-|xoxc-|xoxd- (?=~*\d)[\w%-]{10,}
+slack-token xoxb-|xoxa-|xoxp-|xoxo-|xoxr-|xoxs-|xoxe-|xoxc-|xoxd- (?=~*\d|%)[\w%+/-]{10,}
 slack-token xoxe. xox[bp]-~{20,}
-slack-token xapp- \d-[A-Z0-9]+-\d+-@{16,}
+slack-token xapp- \d+-@+-\d+-@{16,}
 anthropic-key sk-ant- ~{20,}
 openai-key sk-proj-|sk-svcacct-|sk-admin-|sk-None- ~{20,}
 openai-key ^sk- (?=[A-Za-z]*\d)@{20,}|(?=~*\d)(?=~*[A-Z])~{40,}
@@ -39,7 +39,7 @@ langfuse-key sk-lf- [0-9a-f-]{36}
 google-api-key AIza ~{35,}
 google-oauth ya29. [\w.-]{20,}
 google-oauth GOCSPX- ~{20,}
-stripe-key sk_live_|sk_test_|sk_prod_|rk_live_|rk_test_|rk_prod_|sk_org_ (?=\w*[\dA-Z])\w{10,}
+stripe-key sk_live_|sk_test_|sk_prod_|rk_live_|rk_test_|rk_prod_|sk_org_ (?=\w*[\dA-Z])[\w+/]{10,}={0,2}
 stripe-key whsec_ [A-Za-z0-9+/]{24,}={0,2}
 elevenlabs-key ^sk_ [0-9a-f]{48}
 npm-token npm_ @{30,}
@@ -48,7 +48,7 @@ rubygems-token rubygems_ @{40,}
 crates-token cio @{32}
 nuget-key oy2 [a-z0-9]{43}
 clojars-token CLOJARS_ @{40,}
-packagist-token packagist_ [a-z]{3}_[0-9a-f]{60,}
+packagist-token packagist_ [a-z]{3}_[0-9a-f]{24,}
 docker-token dckr_pat_|dckr_oat_ ~{20,}
 artifactory-key AKCp @{60,}
 artifactory-key cmVmd @{59}
@@ -56,8 +56,7 @@ sendgrid-key SG. ~{16,32}\.~{16,64}
 mailgun-key ^key- (?=[a-z]*\d)[0-9a-z]{32}
 brevo-key xkeysib-|xsmtpsib- @{40,}(?:-@{8,})?
 resend-key ^re_ @{6,10}_@{20,}
-twilio-key ^SK [0-9a-f]{32}
-twilio-key ^SK [0-9A-F]{32}
+twilio-key ^SK [0-9a-fA-F]{32}
 square-key sq0atp-|sq0csp-|sq0idp- ~{22,}
 square-key ^EAAA (?=~*\d)(?!~*AAA)~{56,}
 facebook-token EAA (?!@*AAAAA)@{90,}
@@ -80,20 +79,20 @@ cloudflare-token v1.0- [0-9a-f]{24}-[0-9a-f]{100,}
 fly-token fo1_ ~{40,}
 fly-token fm1a_|fm1r_|fm2_ [A-Za-z0-9+/]{60,}={0,3}
 netlify-token nfp_ @{36,}
-vercel-token vcp_|vck_|vci_|vca_|vcr_ @{24,}
+vercel-token vcp_|vck_|vci_|vca_|vcr_ ~{24,}
 vercel-token vercel_blob_rw_ [A-Za-z0-9_]{30,}
 render-key rnd_ @{28,}
-supabase-key sbp_ @{36,}
+supabase-key sbp_ ~{36,}
 supabase-key sb_secret_ ~{20,}
 neon-key napi_ @{40,}
-planetscale-token pscale_tkn_|pscale_pw_|pscale_oauth_ ~{32,}
+planetscale-token pscale_tkn_|pscale_pw_|pscale_oauth_ [\w=.-]{31,}\w
 aiven-password AVNS_ ~{15,}
 mongodb-key mdb_sa_sk_ ~{30,}
 databricks-token dapi|dose|dkea (?=[a-z]*\d)[0-9a-z]{32}(?:-\d)?
 confluent-key cflt @{56,}
 pinecone-key pcsk_ [A-Za-z0-9_]{40,}
 vault-token hvs.|hvb.|hvr. ~{24,}
-vault-token ^s. (?=[A-Za-z]*\d)(?=[a-z0-9]*[A-Z])@{24}
+vault-token ^s. (?=[A-Za-z]*\d)(?=(?:[A-Za-z]*\d){3}|[a-z0-9]*[A-Z])@{24}
 doppler-token dp.pt.|dp.st.|dp.ct.|dp.sa.|dp.scim.|dp.audit. (?:[a-z0-9_-]{2,35}\.)?@{32,}
 onepassword-token ops_eyJ [A-Za-z0-9+/=_-]{100,}
 onepassword-key A3- [A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}
@@ -116,7 +115,7 @@ octopus-key ^API- [A-Z0-9]{25,27}
 buildkite-token bkua_ @{32,}
 circleci-token CCIPAT_|CCIPRJ_ \w{30,}
 prefect-token pnu_|pnb_ @{30,}
-sourcegraph-token sgp_|sgd_|slk_ (?:(?:[0-9a-f]{16}|local)_)?[0-9a-f]{40}
+sourcegraph-token sgp_|sgd_|slk_ (?:(?:@{16}|local)_)?@{40,}
 readme-key rdme_ @{40,}
 frameio-token fio-u- [\w=-]{64}
 figma-token figd_|figo_|figr_ ~{30,}
@@ -126,13 +125,13 @@ notion-token ntn_ @{30,}
 linear-key lin_api_|lin_oauth_ @{24,}
 hubspot-token pat-na|pat-eu|pat-ap \d?-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 contentful-token CFPAT- ~{30,}
-typeform-token tfp_ [\w.-]{40,}
+typeform-token tfp_ [\w=.-]{39,}\w
 mapbox-token ^sk. eyJ~{40,}\.~{16,}
 trello-token ATTA [0-9a-f]{60,}
 huggingface-token hf_|api_org_ @{30,}
 replicate-token r8_ @{30,}
 groq-key gsk_ @{40,}
-xai-key xai- @{40,}
+xai-key xai- ~{40,}
 perplexity-key pplx- @{32,}
 nvidia-key nvapi- ~{40,}
 fireworks-key ^fw_ @{20,}
@@ -141,9 +140,67 @@ firecrawl-key ^fc- (?=[a-z]*\d)[0-9a-z]{32}
 e2b-key e2b_ @{32,}
 langsmith-key lsv2_pt_|lsv2_sk_ \w{30,}
 jina-key jina_ ~{40,}
-voyage-key ^pa- (?=~*\d)~{43}
+voyage-key ^pa-|^al- (?=~*\d)~{43}
 cerebras-key csk- [a-z0-9]{40,}
 wandb-key wandb_v1_ ~{40,}
+together-key tgp_v1_ ~{40,}
+adobe-secret p8e- @{32}
+amazon-mws-token amzn.mws. [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+authress-key ^sc_|^ext_|^scauth_|^authress_ @{5,30}\.@{4,6}\.acc[_-][a-z0-9-]{10,32}\.[\w+/=-]{30,}
+clickhouse-key ^4b1d (?=@*[A-Z])@{38}
+dnkey-token dnkey- [\w=-]{26}-[\w=-]{52}
+dropbox-token ^sl. (?=~*\d)(?=~*[A-Z])~{60,}
+harness-token ^pat.|^sat. ~{22}\.@{24}\.@{20}
+intra42-secret s-s4t2ud-|s-s4t2af- [0-9a-f]{64}
+scalingo-token tk-us- ~{48}
+settlemint-token sm_aat_|sm_pat_|sm_sat_ @{16}
+jwt ZXlKaGJHY2lPaU|ZXlKMGVYQWlPaU|ZXlKcmFXUWlPaU [A-Za-z0-9+/_-]{40,}={0,2}
+aikido-token AIK_CI_|AIK_SECRET_ @{20,}
+apify-token apify_api_ @{30,}
+aws-bedrock-key bedrock-api-key- [A-Za-z0-9+/=]{40,}
+brave-key ^BSA (?=~*\d)(?=~*[a-z])~{24,}
+canva-secret cnvca @{40,}
+cartesia-key sk_car_ ~{20,}
+clickup-token ^pk_ \d{6,}_@{30,}
+cloudsmith-key ^csa_ (?=[A-Za-z]*\d)@{36,}
+cockroach-key CCDB1_ @{20,}_@{30,}
+cursor-key ^key_ [0-9a-f]{64}
+deno-token ddp_|ddo_ @{36}
+devin-token ^apk_user_|^cog_ (?=[A-Za-z]*\d)@{40,}
+elastic-key essu_ [A-Za-z0-9+/=_-]{40,}
+exoscale-key ^EXO [0-9a-f]{24,}
+gemini-key AQ.Ab ~{40,}
+govnotify-key gcntfy- [\w-]{60,}
+ionic-token ^ion_ @{40,}
+lichess-token ^lip_ (?=[A-Za-z]*\d)@{20}
+llama-key llx- @{40,}
+mailersend-token mlsn. [0-9a-z]{60,}
+mercury-token mercury_production_ \w{30,}
+mergify-token mergify_application_key_ ~{40,}
+nylas-key nyk_ @{40,}
+onesignal-key os_v2_app_|os_v2_org_ [a-z0-9]{60,}
+paddle-key pdl_live_apikey_|pdl_sdbx_apikey_ \w{30,}
+pinterest-token pina_ @{20,}
+polar-token polar_oat_|polar_pat_|polar_at_ ~{20,}
+posthog-key phx_ ~{30,}
+postman-key PMAT- @{20,}
+ramp-secret ramp_sec_ @{30,}
+rootly-key rootly_ [0-9a-f]{60,}
+runpod-key ^rpa_ (?=[A-Za-z]*\d)@{30,}
+salesforce-token ^00D @{12,15}![\w.]{60,}
+samsara-token samsara_api_ @{24,}
+swarm-token SWMTKN-1-|SWMKEY-1- [\w/+-]{30,}
+thunderstore-token ^tss_ (?=[A-Za-z]*\d)@{20,}
+twitter-token ^AAAAAAAAAAAAAAAAAAAAA (?=[A-Za-z%]*\d)[A-Za-z0-9%]{60,100}
+unkey-key unkey_ (?=[A-Za-z]*\d)@{20,}
+upcloud-token ucat_ @{24,}
+val-town-token vtwn_ ~{24,}
+wakatime-key waka_ [0-9a-z-]{32,}
+woocommerce-key ^cs_|^ck_ [0-9a-f]{40}
+workato-token wrkaov-|wrkprod- ~{20,}(?:\.~+)*
+xendit-key xnd_production_|xnd_development_ @{40,}
+zoho-token ^1000. [0-9a-f]{32}\.[0-9a-f]{32}
+zuplo-key zpka_ \w{30,}
 matrix-token syt_ @{2,80}_@{20}_@{6}
 kubernetes-token K10 [0-9a-f]{64}::server:[0-9a-f]{32}
 private-key LS0tLS1CRUdJTiB (?!DRVJU|QVUJM|TU0gUFVCTEl)[A-Za-z0-9+/]{40,}={0,2}
@@ -157,12 +214,14 @@ _BEFORE = {
         ("telegram-token", rb"(?<!\d)\d{8,10}:[\w-]{34,36}(?![\w-])"),
         ("firebase-key", rb"AAAA[\w-]{7}:[\w-]{120,}"),
         ("asana-token", rb"[012]/\d{13,20}(?:/\d{13,20})?:[0-9a-f]{32}"),
+        ("astra-token", rb"AstraCS:[A-Za-z0-9]{20,}"),
         ("twitch-token", rb"oauth:[a-z0-9]{30}"),
     ),
     b"~": (
         ("azure-client-secret", rb"[\w.~-]{3}\dQ~[\w.~-]{31,34}"),
         ("openshift-token", rb"sha256~[\w-]{43}"),
     ),
+    b"|": (("facebook-token", rb"(?<!\d)\d{15,16}\|[\w-]{27,40}(?![\w-])"),),
     b"$": (("braintree-token", rb"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}"),),
     b"/": (
         ("google-oauth", rb"(?:1//0|4/0A)[\w-]{28,}"),
@@ -210,7 +269,8 @@ def shaped(raw: bytes, shape: bytes) -> Iterator[Span]:
 
 def _is_plain(run: bytes) -> bool:
     # Twenty and more random characters without a digit or a capital: not in a thousand million credentials.
-    return run.islower() and run.translate(None, b"_.-").isalpha()
+    # Only Hugging Face gives out letters alone.
+    return run.islower() and run.translate(None, b"_.-").isalpha() and not run.startswith((b"hf_", b"api_org_"))
 
 
 @cache
@@ -276,7 +336,7 @@ def _partner(raw: bytes, span: Span) -> Iterator[Span]:
 def _beside(raw: bytes, at: int, end: int) -> Iterator[Span]:
     """Yield what is known by the byte before the run, the word before it, or a part of it."""
     for kind, pattern in _BEFORE.get(raw[at - 1 : at], ()):
-        match = rx(pattern).search(raw, max(0, at - 72), end)
+        match = rx(pattern).search(raw, max(0, at - 72), end + 40)
         if match and match.end() > at and _is_real(raw, *match.span()):
             yield *match.span(), kind
     if raw[at - 1 : at] in (b"+", b"/"):  # the run is the middle of base64, whose beginning may be a shape's
@@ -284,7 +344,7 @@ def _beside(raw: bytes, at: int, end: int) -> Iterator[Span]:
         yield from _begun(raw, at - len(before) + len(before.rstrip(_BASE64)), at)
     for needle, kind, pattern in _WITHIN:
         if raw.find(needle, at, end) >= 0:
-            for match in rx(pattern).finditer(raw, at, end):
+            for match in rx(pattern).finditer(raw, at, end + 80):
                 if _is_real(raw, *match.span()):
                     yield *match.span(), kind
     word = raw[max(0, at - 7) : at].lower()

@@ -126,7 +126,7 @@ def _compare_formats(connection: Connection) -> None:
 
 
 def retry(act: Callable[[], object], wait: float) -> None:
-    """Do `act` again, with jitter, while another connection holds the file.
+    """Do `act` again, with jitter, while another connection holds the file; it may say so itself by raising Busy.
 
     Raises:
         Busy: it was still held after `wait` seconds.
@@ -134,15 +134,18 @@ def retry(act: Callable[[], object], wait: float) -> None:
     deadline = time.monotonic() + wait
     pause = 0.0002
     while True:
+        told: Busy | None = None
         try:
             act()
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
+        except Busy as error:
+            told = error
         else:
             return
         if time.monotonic() > deadline:
-            raise Busy(
+            raise told or Busy(
                 f"another process has held the store for {wait:g} s",
                 hint="try again; 'bede doctor' shows what holds it",
             )
