@@ -207,6 +207,16 @@ SHAPES: dict[str, Maker] = {
     "azure client secret": _made((3, WORD), "8Q", "~", (34, URLSAFE)),
     "openshift": _made("sha256", "~", (43, URLSAFE)),
     "maxmind": _made((6, WORD), "_", (29, WORD), "_m", "mk"),
+    "together": _made("tgp", "_v1_", (43, URLSAFE)),
+    "adobe": _made("p8", "e-", (32, WORD)),
+    "amazon mws": lambda d: "amzn" + ".mws." + d.uuid(),
+    "defined networking": _made("dn", "key-", (26, WORD), "-", (52, WORD)),
+    "dropbox": _made("s", "l.", (135, URLSAFE)),
+    "harness": _made("pa", "t.", (22, WORD), ".", (24, WORD), ".", (20, WORD)),
+    "intra42": _made("s-s4", "t2ud-", (64, HEX)),
+    "scalingo": _made("tk", "-us-", (48, URLSAFE)),
+    "settlemint": _made("sm", "_aat_", (16, WORD)),
+    "facebook app": _made("1", (15, DIGITS), "|", (32, URLSAFE)),
     "jwt": lambda d: ".".join(_segments(d)),
 }
 
