@@ -20,6 +20,16 @@ IDEOGRAPHS = 12
 HANDOFF = 20
 #: Two summaries whose character trigrams overlap this much (Jaccard) say the same thing.
 SAME = 0.9
+#: So many characters are compared by likeness; whatever is longer than a statement has to be the same to the letter.
+_COMPARED = 2000
+
+_WORD = re.compile(r"[\w'’.:/-]+")
+#: A word that makes another statement of the same words, in English; and the signs for it in Chinese and Japanese.
+_TURNS = re.compile(
+    r"\d|n['’]t$|^(?:not?|never|none|nothing|without|cannot|always|all|every|any|only|on|off|before|after|above|"
+    r"below|enabled?|disabled?|up|down|true|false|pass(?:es|ed)?|fail(?:s|ed)?|more|less|first|last)$"
+)
+_TURNING = re.compile("[不没沒无無非未否禁]|ない|なし|안|못|없")
 
 #: Scripts that write words without spaces, so that a statement takes fewer characters: Thai, Lao, Tibetan, Myanmar,
 #: Khmer, Hangul, kana, Han with its extensions.
@@ -136,23 +146,35 @@ def _outcome(body: dict[str, Any]) -> list[Any]:
 def find_duplicate(body: dict[str, Any], others: Iterable[tuple[str, dict[str, Any]]]) -> None:
     """Refuse a memory that an active one of the same kind and task already says.
 
-    `others` are (id, body) of those. A changed outcome is never a duplicate, however alike the summaries are.
+    `others` are (id, body) of those. A changed outcome is never a duplicate, however alike the summaries are; nor
+    is one in which a number, a name with digits or a word such as "not" differs.
 
     Raises:
         Rejected: with the reason `duplicate_content`; its details name the other memory and the similarity.
     """
-    grams = trigrams(str(body.get("summary", "")))
+    said = str(body.get("summary", ""))
+    grams, decisive = trigrams(said[:_COMPARED]), telling(said)
     for identity, other in others:
-        if same_outcome(body, other):
-            similarity = overlap(grams, trigrams(str(other.get("summary", ""))))
-            if similarity >= SAME:
-                raise Rejected(
-                    f"memory {identity[:12]} of this task already says that",
-                    hint="add what is new to --learnings, or leave it",
-                    reason="duplicate_content",
-                    duplicate_of=identity,
-                    similarity=round(similarity, 3),
-                )
+        told = str(other.get("summary", ""))
+        # The lengths rule most of them out before anything is computed.
+        if not SAME * len(told) - 8 <= len(said) <= len(told) / SAME + 8 or said[_COMPARED:] != told[_COMPARED:]:
+            continue
+        if not same_outcome(body, other) or decisive != telling(told):
+            continue
+        similarity = overlap(grams, trigrams(told[:_COMPARED]))
+        if similarity >= SAME:
+            raise Rejected(
+                f"memory {identity[:12]} of this task already says that",
+                hint="add what is new to --learnings, or leave it",
+                reason="duplicate_content",
+                duplicate_of=identity,
+                similarity=round(similarity, 3),
+            )
+
+
+def telling(text: str) -> list[str]:
+    """Return the words that turn a statement into another one: those with digits, negations and quantifiers."""
+    return sorted(word for word in _WORD.findall(text.casefold()) if _TURNS.search(word)) + _TURNING.findall(text)
 
 
 def trigrams(text: str) -> set[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bede.errors import UsageError
+from bede.identity import check_agent
 
 LAYERS = ("default", "user", "project", "environment", "argument")
 
@@ -57,8 +58,15 @@ def _seconds(text: str) -> float:
     return number
 
 
+def _agent(text: str) -> str:
+    try:
+        return check_agent(text) if text else text
+    except UsageError as error:
+        raise ValueError(error.hint) from error
+
+
 SETTINGS: tuple[Setting, ...] = (
-    Setting("agent.id", "", str, "who acts when no --agent-id is given; the name of the system's user by default"),
+    Setting("agent.id", "", _agent, "who acts when no --agent-id is given; the name of the system's user by default"),
     Setting("store.wait", 10.0, _seconds, "seconds a writer waits for another before it gives up"),
     Setting("recall.top_k", 5, _positive, "most memories that auto recalls of each sort"),
     Setting("recall.budget", 600, _positive, "most tokens that auto hands to its child"),

@@ -130,7 +130,7 @@ class Context:
             cleaned = "".join(char if char.isalnum() else "-" for char in self.environment.get(variable, "")).strip("-")
             if cleaned:
                 return check_agent(cleaned[:64])
-        return "anonymous"
+        return _account() or "anonymous"
 
     def branch(self, reading: Reading) -> str:
         """Return the branch of this call: argument, `BEDE_BRANCH`, else the worktree's own."""
@@ -166,3 +166,13 @@ def _absolute(directory: Path) -> Path:
         return directory.absolute()
     except OSError as error:
         raise RepositoryNotFound("the working directory is gone", hint="change to one that exists") from error
+
+
+def _account() -> str:
+    """Return the name of the system's account where no variable tells it, as in a container."""
+    try:
+        import pwd
+
+        return check_agent(pwd.getpwuid(os.getuid()).pw_name)
+    except (ImportError, KeyError, UsageError):
+        return ""

@@ -25,7 +25,7 @@ class BedeError(Exception):
     """An error with a stable code, an exit status and, where one exists, a next step."""
 
     code: ClassVar[str] = "internal"
-    exit_status: ClassVar[int] = 70
+    exit_status: int = 70
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, hint: str = "", reason: str = "", **details: Any) -> None:

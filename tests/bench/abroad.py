@@ -60,8 +60,8 @@ def _checked(command: Sequence[str]) -> None:
 
 def failure(fault: BaseException) -> str:
     """Put a failure into one line."""
-    words = re.sub(r"\w+://\S+", "…", str(fault))
-    return f"failed: {type(fault).__name__}: {words[-300:].strip()}"
+    words = " ".join(re.sub(r"\w+://\S+", "…", str(fault)).split())
+    return f"failed: {type(fault).__name__}: {words[-300:]}"
 
 
 def tried(act: Callable[[], Any]) -> Any:

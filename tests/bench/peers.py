@@ -70,7 +70,7 @@ def _memkernel(binaries: Path, folder: Path, quick: bool) -> dict[str, Any]:
         {"workload": name, **_reduced([*command, "serve"], folder, env, name, played.get(name, "not reached"))}
         for name in reducing.workloads()
     ]
-    rounds = (9, 3)[quick]
+    rounds = (7, 3)[quick]
     verbs: dict[str, Command] = {"version": [*command, "--version"], "status": [*command, "status"]}
     found["commands"] = tried(lambda: commands(verbs, folder, env, rounds))
     found["server"] = tried(lambda: answering("peer", [*command, "serve"], folder, rounds, env))
@@ -91,7 +91,7 @@ def _events(quick: bool) -> dict[str, Any]:
         "sizes": sizes,
         "appends": 200 if quick else 1_000,
         "rounds": 3 if quick else 5,
-        "rollbacks": 1 if quick else 3,
+        "rollbacks": 1 if quick else 2,
         "writers": 8,
         "seconds": 2 if quick else 5,
     }
@@ -166,7 +166,7 @@ def _remagraph(binaries: Path, folder: Path, quick: bool) -> dict[str, Any]:
     command = [str(binaries / "remagraph")]
     env["REMAGRAPH_STATE_DIR"] = str(folder / "few")
     (folder / "few").mkdir()
-    rounds = (9, 3)[quick]
+    rounds = (7, 3)[quick]
     found["commands"] = tried(lambda: commands(_verbs(command, job["memories"]), folder, env, rounds))
     serve = [*command, "serve", "--project", "bench"]
     found["server"] = tried(lambda: answering("peer", serve, folder, rounds, env))

@@ -50,7 +50,7 @@ async def attempt(name: str, act: Callable[[], Awaitable[Any]]) -> None:
 
 def failure(fault: BaseException) -> str:
     """Put a failure into one short line."""
-    return f"failed: {type(fault).__name__}: {str(fault)[:200]}"
+    return f"failed: {type(fault).__name__}: {' '.join(str(fault).split())[:200]}"
 
 
 async def timed(act: Callable[[], Awaitable[Any]]) -> float:

@@ -38,7 +38,12 @@ def attempt(name: str, act: Callable[[], Any]) -> None:
     try:
         say(name, act())
     except Exception as fault:
-        say(name, f"failed: {type(fault).__name__}: {str(fault)[:200]}")
+        say(name, failure(fault))
+
+
+def failure(fault: BaseException) -> str:
+    """Put a failure into one short line."""
+    return f"failed: {type(fault).__name__}: {' '.join(str(fault).split())[:200]}"
 
 
 def model(words: list[str]) -> dict[str, Any]:
@@ -149,7 +154,7 @@ def main() -> None:
         try:
             searching(job, count)
         except Exception as fault:
-            say(f"searching.{count}.rows", f"failed: {type(fault).__name__}: {str(fault)[:200]}")
+            say(f"searching.{count}.rows", failure(fault))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import surroundings
+from contracts.wrapped import DEADLINE, Wrapped, until
+
 from bede.child.order import Order
 from bede.child.start import explain
 from bede.child.windows import find
-from conftest import surroundings
-from contracts.wrapped import DEADLINE, Wrapped, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, shells and pipes of POSIX")
 
@@ -50,7 +51,9 @@ def wrapped(tmp_path: Path) -> Wrapped:
 
 def alone(*command: str | bytes, given: bytes = b"", **more: object) -> tuple[int, bytes, bytes]:
     """Run a command without anything around it, and show its status as a shell would."""
-    done = subprocess.run(command, input=given, capture_output=True, timeout=DEADLINE, check=False, env=surroundings(), **more)  # type: ignore[call-overload]
+    done = subprocess.run(
+        command, input=given, capture_output=True, timeout=DEADLINE, check=False, env=surroundings(), **more
+    )  # type: ignore[call-overload]
     return 128 - done.returncode if done.returncode < 0 else done.returncode, done.stdout, done.stderr
 
 
@@ -139,7 +142,11 @@ def test_one_target_for_both_streams_keeps_their_order(wrapped: Wrapped, tmp_pat
 
 
 def test_a_slow_reader_holds_up_his_own_stream_only(wrapped: Wrapped) -> None:
-    talk = "import os, threading\nt = threading.Thread(target=os.write, args=(1, b'x' * 10_000_000))\nt.start()\nos.write(2, b'err')\nt.join()"
+    talk = (
+        "import os, threading\n"
+        "writer = threading.Thread(target=os.write, args=(1, b'x' * 10_000_000))\n"
+        "writer.start(); os.write(2, b'err'); writer.join()"
+    )
     with wrapped.start(PYTHON, "-c", talk, bufsize=0) as process:
         assert process.stderr.read(3) == b"err"
         assert len(process.stdout.read(10_000_000)) > 0
@@ -203,7 +210,8 @@ def test_a_closed_stream_takes_no_part(wrapped: Wrapped, closed: str) -> None:
         stdin=subprocess.DEVNULL, capture_output=True, env=surroundings(), timeout=DEADLINE, check=False,
     )  # fmt: skip
     assert done.returncode == 5
-    assert (done.stdout, done.stderr) == (b"" if ">&-" in closed.split() else b"out\n", b"" if "2>&-" in closed else b"err\n")
+    assert done.stdout == (b"" if ">&-" in closed.split() else b"out\n")
+    assert done.stderr == (b"" if "2>&-" in closed else b"err\n")
 
 
 # What a program inherits
@@ -224,8 +232,9 @@ def test_descriptors_of_the_caller_reach_the_command(wrapped: Wrapped) -> None:
     words = [os.fsencode(word) for word in wrapped.argv("cat", "/dev/fd/9")]
     script = 'exec "$@" 9< <(echo substituted)'
     done = subprocess.run(
-        ["/bin/bash", "-c", script, "bash", *words], env=surroundings(), capture_output=True, timeout=DEADLINE, check=True
-    )
+        ["/bin/bash", "-c", script, "bash", *words],
+        env=surroundings(), capture_output=True, timeout=DEADLINE, check=True,
+    )  # fmt: skip
     assert done.stdout == b"substituted\n"
 
 
@@ -333,7 +342,7 @@ def test_a_missing_interpreter_is_told_from_a_missing_command(wrapped: Wrapped) 
         script(folder, "dos", "#!/bin/sh\r\necho\r\n"): "ends like on Windows",
     }
     for command, why in cases.items():
-        assert wrapped.run(command)[0] == subprocess.run(["sh", "-c", command], capture_output=True, check=False).returncode == 127
+        assert wrapped.run(command)[0] == alone("sh", "-c", command)[0] == 127
         assert why in wrapped.told()["failure"]
 
 
@@ -385,7 +394,9 @@ def test_faults_of_the_machine_have_their_status(fault: Exception, status: int) 
 def test_words_and_variables_that_no_program_can_take_are_no_traceback(wrapped: Wrapped) -> None:
     code = (
         "import dataclasses, os; from pathlib import Path; from bede.child import run\n"
-        "for words, more in ((['echo', 'a\\0b'], {}), (['echo', '\\ud900'], {}), (['true'], {'A=B': '1'}), (['true'], {'A': '\\0'})):\n"
+        "for words, more in (\n"
+        "    (['echo', 'a\\0b'], {}), (['echo', '\\ud900'], {}), (['true'], {'A=B': '1'}), (['true'], {'A': '\\0'})\n"
+        "):\n"
         "    ran = run(words, environment={**os.environ, **more}, directory=Path('.'))\n"
         "    print(ran.exit_status, bool(ran.failure))"
     )

@@ -87,7 +87,7 @@ def test_each_stream_is_a_terminal_or_not_as_before(
         for name in ("seen", "looked", "out", "err"):
             Path(name).unlink(missing_ok=True)
         elsewhere = {
-            name: open(file, mode)
+            name: open(file, mode)  # noqa: SIM115
             for number, (name, file, mode) in enumerate(
                 (("stdin", "in", "rb"), ("stdout", "out", "wb"), ("stderr", "err", "wb"))
             )
@@ -127,7 +127,10 @@ def test_all_that_was_written_before_the_end_is_shown(wrapped: Wrapped) -> None:
 
 
 def test_keys_come_as_they_are_typed(wrapped: Wrapped) -> None:
-    reader = "import os, sys, tty; tty.setraw(0); print('ready', end='', flush=True)\nwhile (key := os.read(0, 1)) != b'q': os.write(1, b'<%d>' % key[0])"
+    reader = (
+        "import os, tty; tty.setraw(0); os.write(1, b'ready')\n"
+        "while (key := os.read(0, 1)) != b'q': os.write(1, b'<%d>' % key[0])"
+    )
     with Terminal(wrapped.argv(PYTHON, "-c", reader)) as terminal:
         terminal.until(b"ready")
         for key in (0x61, 0x03, 0x1A, 0x1C, 0x0D, 0x0A, 0x13, 0x11, 0x04, 0x7F, 0xFF, 0x00):
@@ -174,11 +177,15 @@ def test_more_is_typed_than_the_program_takes(wrapped: Wrapped) -> None:
 
 
 def test_a_new_size_is_told(wrapped: Wrapped) -> None:
-    script = "trap 'stty size' WINCH; stty size; while :; do read line && break; done"
-    with Terminal(wrapped.argv("bash" if BASH else "sh", "-c", script), size=(20, 50)) as terminal:
-        terminal.until(b"20 50\r\n")
+    teller = (
+        "import os, signal, sys\n"
+        "tell = lambda *_: print(tuple(os.get_terminal_size()), flush=True)\n"
+        "signal.signal(signal.SIGWINCH, tell); tell(); sys.stdin.readline()"
+    )
+    with Terminal(wrapped.argv(PYTHON, "-c", teller), size=(20, 50)) as terminal:
+        terminal.until(b"(50, 20)\r\n")
         terminal.resize(40, 120)
-        terminal.until(b"40 120\r\n")
+        terminal.until(b"(120, 40)\r\n")
         terminal.type(b"\n")
         assert terminal.status() == 0
 
@@ -372,7 +379,8 @@ def test_a_job_behind_runs_and_is_fetched_when_it_wants_to_read(shell: Terminal,
 
 
 def test_one_of_a_pipeline_takes_the_terminal_only_when_it_asks(shell: Terminal, wrapped: Wrapped) -> None:
-    shell.type(b"echo piped | w sh -c 'cat; until [ -e go ]; do sleep 0.05; done; read x </dev/tty; echo got $x' | cat\n")
+    script = b"cat; until [ -e go ]; do sleep 0.05; done; read x </dev/tty; echo got $x"
+    shell.type(b"echo piped | w sh -c '%s' | cat\n" % script)
     shell.until(b"| cat\r\n")
     shell.until(b"piped\r\n")
     assert not shell.is_raw()
@@ -402,13 +410,16 @@ def test_a_shell_inside_has_jobs_of_its_own(shell: Terminal, wrapped: Wrapped) -
     shell.type(b"w bash --norc --noprofile --noediting -i\n")
     shell.until(b"-i\r\n")
     shell.until(b"PROMPT$ ")
-    shell.type(b"sh -c 'echo on; exec sleep 300'\n")
+    shell.type(b"sh -c 'echo on; exec cat'\n")
     shell.until(b"\non\r\n")
     shell.type(b"\x1a")
     assert b"Stopped" in shell.until(b"PROMPT$ ")
-    assert b"sleep 300" in shown(shell, b"jobs")
-    shown(shell, b"kill -9 %1")
-    until(lambda: b"sleep 300" not in shown(shell, b"jobs"))
+    shell.type(b"fg\n")
+    shell.until(b"exec cat'\r\n")
+    shell.type(b"line\n")
+    shell.until(b"line\r\nline\r\n")
+    shell.type(b"\x04")
+    shell.until(b"PROMPT$ ")
     shell.type(b"suspend\n")
     assert b"Stopped" in shell.until(b"PROMPT$ ")
     assert b"bash --norc" in shown(shell, b"jobs")
@@ -418,6 +429,7 @@ def test_a_shell_inside_has_jobs_of_its_own(shell: Terminal, wrapped: Wrapped) -
     shell.type(b"exit 3\n")
     shell.until(b"PROMPT$ ")
     assert shown(shell, b"echo status $?") == b"status 3\r\n"
+    assert wrapped.told()["exit_status"] == 3
 
 
 # Full-screen programs, in a terminal that draws

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from bede.child.tail import Tail, clean
 from hypothesis import given
 from hypothesis import strategies as st
+
+from bede.child.tail import Tail, clean
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PIECES = st.lists(

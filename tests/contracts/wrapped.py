@@ -1,4 +1,4 @@
-"""A command run by `bede.child` in a process of its own, and a terminal to run it in; for the tests beside this file."""
+"""A command run by `bede.child` in a process of its own, and a terminal to run it in; for the tests beside it."""
 
 from __future__ import annotations
 

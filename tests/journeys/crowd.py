@@ -58,9 +58,7 @@ def _main(folder: Path, job: Job, count: int, words: list[str]) -> int:
     return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
 
 
-def _member(
-    folder: Path, job: Job, number: int, words: list[str], ready: tuple[int, int], go: tuple[int, int]
-) -> int:
+def _member(folder: Path, job: Job, number: int, words: list[str], ready: tuple[int, int], go: tuple[int, int]) -> int:
     child = os.fork()
     if child:
         return child

@@ -77,7 +77,9 @@ def test_of_decisions_in_a_race_one_holds(project, memory):
         query = "SELECT count(*) FROM memory WHERE seq NOT IN (SELECT target FROM ending)"
         assert connection.execute(query).fetchone() == (1,)
         # Each but the last was ended once, by the very next.
-        assert connection.execute("SELECT count(*), min(ender - target), max(ender - target) FROM ending").fetchone() == (
+        assert connection.execute(
+            "SELECT count(*), min(ender - target), max(ender - target) FROM ending"
+        ).fetchone() == (
             79,
             1,
             1,

@@ -90,7 +90,8 @@ class Walker:
             names = sorted(reading.refs())
         return names[number % len(names)]
 
-    def _draft(self, kind: str = "note", **said: object) -> Draft:
+    def draft(self, kind: str = "note", **said: object) -> Draft:
+        """Return an event to append, by one agent after the other."""
         self.count += 1
         body = {"summary": f"event {self.count}", **said}
         return Draft(kind, body, AGENTS[self.count % len(AGENTS)], AT + self.count)
@@ -98,7 +99,7 @@ class Walker:
     def _append(self, repository: Repository, one: int, two: int) -> None:
         ref = self._ref(repository, one)
         with repository.write("store", "ada", AT) as writing:
-            writing.append(ref, [self._draft() for _ in range(two % 3 + 1)])
+            writing.append(ref, [self.draft() for _ in range(two % 3 + 1)])
 
     def _fork(self, repository: Repository, one: int, two: int) -> None:
         self.count += 1
@@ -115,7 +116,7 @@ class Walker:
     def _merge(self, repository: Repository, one: int, two: int) -> None:
         ref, source = self._ref(repository, one), self._ref(repository, two)
         with repository.write("merge", "ada", AT) as writing:
-            writing.append(ref, [self._draft("merge", branch=source)], merged=writing.tip(source))
+            writing.append(ref, [self.draft("merge", branch=source)], merged=writing.tip(source))
 
     def _undo(self, repository: Repository, one: int, two: int) -> None:
         if self.moves:
@@ -142,8 +143,7 @@ def derived(repository: Repository) -> dict[str, list[tuple[object, ...]]]:
     with repository.snapshot() as reading:
         run = reading.connection.execute
         tables = [
-            row[0]
-            for row in run("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY 1")
+            row[0] for row in run("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY 1")
         ]
         return {
             table: sorted(run(f'SELECT * FROM "{table}"').fetchall(), key=repr)

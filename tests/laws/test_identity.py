@@ -223,8 +223,30 @@ def test_good_names_are_returned_as_they_are(check, good):
 
 @pytest.mark.parametrize(
     "text",
-    ["HEAD", "head", "Sessions/x", "coordination", "worktrees/a", "a..b", "x.lock", "x.", "a//b", "/a", "a/", "~", "a~1"]
-    + ["dead", "0123", "a" * 64, "deadbeef" * 8, "a/../b", "a@{1}", "a:b", "a^", "b" * 129],
+    [
+        "HEAD",
+        "head",
+        "Sessions/x",
+        "coordination",
+        "worktrees/a",
+        "a..b",
+        "x.lock",
+        "x.",
+        "a//b",
+        "/a",
+        "a/",
+        "~",
+        "a~1",
+        "dead",
+        "0123",
+        "a" * 64,
+        "deadbeef" * 8,
+        "a/../b",
+        "a@{1}",
+        "a:b",
+        "a^",
+        "b" * 129,
+    ],
 )
 def test_branch_names_that_mean_something_else_are_refused(text):
     with pytest.raises(UsageError):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from laws.histories import Walker, ancestors, opened, parents, steps
 
-from bede.errors import UsageError
+from bede.errors import NotFound, UsageError
 from bede.records import Place, Spans
 from bede.repository import Reading
 from bede.repository.lines import beyond, common, sees
@@ -92,7 +92,7 @@ def test_going_back_follows_first_parents(taken):
                     chain.append(graph[chain[-1]][0])
                 for number, expected in enumerate(chain):
                     assert reading.resolve(f"{ref}~{number}").seq == expected
-                with pytest.raises(UsageError):
+                with pytest.raises(NotFound):
                     reading.resolve(f"{ref}~{len(chain)}")
 
 
@@ -134,7 +134,7 @@ def test_a_second_root_shares_nothing(tmp_path):
     with opened() as (repository,):
         walker = Walker([repository])
         with repository.write("ingest", "ada", 1) as writing:
-            writing.append("sessions/x/1", [walker._draft(), walker._draft()])
+            writing.append("sessions/x/1", [walker.draft(), walker.draft()])
         assert repository.verify().findings == ()
         with repository.snapshot() as reading:
             one, other = (reading.spans(reading.tip(ref)) for ref in ("main", "sessions/x/1"))

@@ -284,7 +284,7 @@ def _check_purged(repository: Repository, before: Truth, bodies: dict[int, Any])
             assert {key: entry[0] for key, entry in state[table].items()} == expected
         held = [event.seq for event in before.of("discovered_constraint")]
         assert sorted(map(int, state["constraints"])) == held
-        for spot, kind in enumerate(("task", "status_update", "task_handoff")):
+        for spot in range(3):
             known = {entry[spot] for entry in state["tasks"].values() if entry[spot]}
             assert not known & set(before.ended)
             assert not known & set(bodies)

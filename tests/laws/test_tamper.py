@@ -395,7 +395,7 @@ def _last_move(connection: sqlite3.Connection) -> Row:
         lambda ref, old, new: f"{ref} {old} {new}",
         lambda ref, old, new: f"{ref} {old} {new}\x0b",
         lambda ref, old, new: f"{ref} {old} {new}\n\n",
-        lambda ref, old, new: "{} {} {}\n".format(ref, old, new.translate({48 + n: 0x660 + n for n in range(10)})),
+        lambda ref, old, new: f"{ref} {old} {new.translate({48 + n: 0x660 + n for n in range(10)})}\n",
     ],
 )
 def test_a_move_spelt_otherwise_is_found(memory, respell):
@@ -468,7 +468,9 @@ def test_a_number_of_arrival_far_away_costs_no_time(memory):
     assert verify(memory).findings
 
 
-@pytest.mark.parametrize("text", ["[" * 50_000, '{"seqs":' + "[" * 50_000, '{"seqs":[[1],"x",null,3]}', "3", "null", ""])
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, '{"seqs":' + "[" * 50_000, '{"seqs":[[1],"x",null,3]}', "3", "null", ""]
+)
 def test_a_senseless_note_of_a_purge_is_a_finding(memory, text):
     memory.execute("UPDATE operation SET note = ? WHERE verb = 'purge'", (text,))
     assert verify(memory).findings

@@ -138,7 +138,10 @@ def test_branches_are_listed_also_from_one_that_is_not_there(context, on):
 def test_a_branch_can_be_deleted_and_brought_back(context, on):
     fork(context, "idea")
     head = _note(on("idea"), "there")
-    result = fork(context, "idea", delete=True)
+    with pytest.raises(Conflict) as refused:
+        fork(context, "idea", delete=True)
+    assert refused.value.reason == "unmerged"
+    result = fork(context, "idea", delete=True, force=True)
     assert (result.outcome, result.head) == ("deleted", head)
     assert set(_table(context)) == {"main"}
     with pytest.raises(NotFound):

@@ -195,7 +195,9 @@ def test_a_submodule_has_a_memory_of_its_own(checkout, tmp_path):
     assert _root(outer) == str(outer)
 
 
-@pytest.mark.parametrize("text", [b"", b"gitdir: /nowhere", b"nonsense", b"\xff\xfe", b"gitdir: \0", b"gitdir: " + b"x" * 9000])
+@pytest.mark.parametrize(
+    "text", [b"", b"gitdir: /nowhere", b"nonsense", b"\xff\xfe", b"gitdir: \0", b"gitdir: " + b"x" * 9000]
+)
 def test_a_git_file_that_leads_nowhere_is_the_end(tmp_path, text):
     folder = tmp_path / "work"
     _init(folder)
@@ -265,7 +267,9 @@ def test_a_folder_that_is_gone_is_an_error(tmp_path, monkeypatch, bede):
     for verb in ("status", "init"):
         folder.mkdir()
         command = [sys.executable, "-P", "-c", script, verb]
-        done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False)
+        done = subprocess.run(
+            command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False
+        )
         assert (done.returncode, done.stdout) == (2, b"")
         assert json.loads(done.stderr)["code"] == "usage"
 
@@ -384,7 +388,7 @@ def test_a_project_that_moved_is_found_where_it_is(tmp_path):
     assert (again.outcome, again.project_id, again.registered) == ("unchanged", made.project_id, True)
     assert _named("new place") == _named(made.project_id) == str(tmp_path / "new place")
     known = _known()
-    assert not known[str(tmp_path / "one")].found
+    assert str(tmp_path / "one") not in known
     assert known[str(tmp_path / "new place")].found
 
 
@@ -413,7 +417,11 @@ def test_another_project_in_the_place_of_a_named_one_is_not_taken_for_it(tmp_pat
     (tmp_path / "one").mkdir()
     made = _init(tmp_path / "one")
     shutil.rmtree(tmp_path / "one" / ".bede")
-    with closing(Context(directory=tmp_path / "one", environment={**os.environ, "HOME": str(tmp_path / "h2"), "XDG_DATA_HOME": ""})) as other:
+    with closing(
+        Context(
+            directory=tmp_path / "one", environment={**os.environ, "HOME": str(tmp_path / "h2"), "XDG_DATA_HOME": ""}
+        )
+    ) as other:
         stranger = init(other).project_id
     for name in ("one", made.project_id):
         with pytest.raises(RepositoryNotFound):

@@ -183,7 +183,9 @@ def test_whoever_held_it_several_times_loses_all_of_it(two, round_):
     for side in (two.main, two.idea):
         two.decide(side, "db", "both's")
     merge(two.main, "idea")
-    there = Context(directory=two.main.directory, branch="third", agent="t", environment={}, repository=two.main.repository)
+    there = Context(
+        directory=two.main.directory, branch="third", agent="t", environment={}, repository=two.main.repository
+    )
     two.decide(there, "db", "third's")
     options: dict[str, Any] = ({"theirs": True}, {"ours": True}, {"set_": ["db=set"]})[round_]
     merge(two.main, "third", **options)
@@ -239,7 +241,13 @@ def test_newest_statuses_and_failures_survive_a_merge_from_either_side(two):
 
     def status(where: Context, text: str) -> str:
         learnings = [f"{text} was seen"]
-        return store(where, kind="status_update", summary=f"{text} is how it stands with this task", learnings=learnings, task_id="T").id
+        return store(
+            where,
+            kind="status_update",
+            summary=f"{text} is how it stands with this task",
+            learnings=learnings,
+            task_id="T",
+        ).id
 
     run(two.idea, 1)
     status(two.idea, "older there")

@@ -222,7 +222,7 @@ def test_every_move_is_undone(context, three, do):
     moves: dict[str, Callable[[], Any]] = {
         "rollback": lambda: rollback(context, "main~3", include_others=True),
         "fork": lambda: fork(context, "new"),
-        "delete": lambda: fork(context, "idea", delete=True),
+        "delete": lambda: fork(context, "idea", delete=True, force=True),
         "merge": lambda: merge(context, "idea"),
         "fast-forward": lambda: merge(context, "idea"),
     }
@@ -238,7 +238,7 @@ def test_exit_statuses(bede, project):
         assert bede("store", "--summary", f"by {agent}", "--agent-id", agent, cwd=project).status == 0
     assert bede("rollback", "main~1", "--agent-id", "ada", cwd=project).status == 12
     assert bede("rollback", "main~1", "--expect", "main~1", cwd=project).status == 12
-    assert bede("rollback", "main~9", cwd=project).status == 2
+    assert bede("rollback", "main~9", cwd=project).status == 13
     assert bede("rollback", "0000000000", cwd=project).status == 13
     assert bede("rollback", "main~1", "--agent-id", "bob", cwd=project).json()["by_agent"] == {"bob": 1}
     assert bede("undo", "--agent-id", "bob", cwd=project).json()["verb"] == "rollback"

@@ -379,7 +379,12 @@ def secret() -> str:
 
 
 def test_a_secret_never_reaches_the_disk(context, secret):
-    said = {"kind": "decision", "key": "auth", "value": {"nested": [f"use {secret}"]}, "rationale": f"got {secret} by mail"}
+    said = {
+        "kind": "decision",
+        "key": "auth",
+        "value": {"nested": [f"use {secret}"]},
+        "rationale": f"got {secret} by mail",
+    }
     stored = _given(context, json.dumps(said)).stored[0]
     assert stored.redacted
     body = _show(context, stored.id).body

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from bede.context import Context
-from bede.errors import BedeError, Conflict, Corrupt, NotFound, Unavailable, UsageError
+from bede.errors import BedeError, Busy, Conflict, Corrupt, NotFound, Unavailable, UsageError
 from bede.operations.anchor import anchor
 from bede.operations.purge import purge
 from bede.operations.reindex import reindex
 from bede.operations.search import search
 from bede.operations.store import store
 from bede.operations.verify import verify
+from bede.projections import PROJECTIONS
+from bede.repository import Repository
 
 
 def _change(context: Context, statement: str, *values: object) -> None:
@@ -87,8 +89,10 @@ def test_an_anchor_that_cannot_be_written_says_so(context, path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", "{}", '{"operation": 1}', '{"operation": "x", "hash": "", "project_id": ""}']
-    + ["[" * 100_000, '{"operation": 1e999, "hash": "", "project_id": ""}', "\xff"],
+    [
+        *("", "{", "[]", "null", "{}", '{"operation": 1}', '{"operation": "x", "hash": "", "project_id": ""}'),
+        *("[" * 100_000, '{"operation": 1e999, "hash": "", "project_id": ""}', "\xff"),
+    ],
     ids=lambda text: repr(text[:30]),
 )
 def test_what_is_no_anchor_is_refused(context, project, text):
@@ -122,6 +126,22 @@ def test_what_is_purged_is_gone_and_the_rest_verifies(context):
     assert (result.ok, result.purged) == (True, 1)
     for path in context.project.folder.iterdir():
         assert b"unfortunate" not in path.read_bytes()
+
+
+def test_a_purge_that_was_stopped_on_its_way_is_finished_by_the_next(context):
+    gone = store(context, summary="an unfortunate name").id
+    path = context.project.database
+    with closing(Repository.open(path, PROJECTIONS, wait=0.1)) as hasty, closing(sqlite3.connect(path)) as reader:
+        there = Context(directory=context.directory, agent="tester", repository=hasty)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM event").fetchone()
+        with pytest.raises(Busy):
+            purge(there, [gone], yes=True)
+        assert verify(context).purged == 1
+        reader.execute("ROLLBACK")
+        assert purge(there, [gone], yes=True).outcome == "unchanged"
+    for file in context.project.folder.iterdir():
+        assert b"unfortunate" not in file.read_bytes()
 
 
 def test_a_purged_ending_stays_one_also_after_a_rebuild(context):

@@ -101,8 +101,17 @@ def compose(head: str, sections: Iterable[Section], budget: int, count: Callable
         chosen[longest] = max(0, chosen[longest] - max(1, chosen[longest] * (cost - budget) // cost))
         text = _fenced(head, wanted, chosen)
         cost = count(text)
+    if cost > budget:
+        return _nothing(wanted, count)
     left = {item.title: item.total - taken for item, taken in zip(wanted, chosen, strict=True) if item.total > taken}
     return Brief(text, cost, left)
+
+
+def _nothing(wanted: list[Section], count: Callable[[str], int]) -> Brief:
+    """Return what is said when there is no room even for what was left out, section by section."""
+    total = sum(section.total for section in wanted)
+    text = f"({total} lines left out: the budget is too small)"
+    return Brief(text, count(text), {"everything": total})
 
 
 def _choose(sections: list[Section], room: int) -> list[int]:

@@ -37,15 +37,16 @@ class Lines(Sequence[str]):
 
 def sections(reading: Reading, state: State, place: Place, recent: int) -> list[Section]:
     """Return the folded state at a place, what an agent must not miss first."""
+    failing = {entry[1] for entry in state["blockers"].values()}
     groups: list[tuple[str, Sequence[int], bool]] = [
-        ("Blockers (commands that fail)", _newest(entry[1] for entry in state["blockers"].values()), False),
+        ("Blockers (commands that fail)", _newest(failing), False),
         ("Decisions", _newest(entry[0] for entry in state["decisions"].values()), False),
         ("Constraints", _newest(int(seq) for seq in state["constraints"]), False),
         ("Tasks, newest status", _newest(entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()),
         False), ("Hand-offs", _newest(entry[2] for entry in state["tasks"].values() if entry[1] and entry[2]), False),
         ("Facts", _newest(entry[0] for entry in state["facts"].values()), False),
         ("Fleet", _newest(state["fleet"].values()), True),
-        ("Commands, latest outcome", _newest(entry[2] for entry in state["runs"].values()), True),
+        ("Commands, latest outcome", _newest({entry[2] for entry in state["runs"].values()} - failing), True),
     ]
     found = [Section(title, Lines(reading, seqs, short), len(seqs)) for title, seqs, short in groups]
     found.insert(6, _overruled(reading, list(reversed(state["overruled"]))))
@@ -60,7 +61,7 @@ def _newest(seqs: Iterable[int]) -> list[int]:
 def _overruled(reading: Reading, pairs: Sequence[list[int]]) -> Section:
     """Return what no longer holds, the newest of each key first: what holds instead stands under decisions and
     facts."""
-    total, pairs = len(pairs), pairs[:_CHUNK]
+    older, pairs = max(0, len(pairs) - _CHUNK), pairs[:_CHUNK]
     events = reading.load([seq for pair in pairs for seq in pair])
     lines: dict[str, str] = {}
     for old, new in pairs:
@@ -70,7 +71,7 @@ def _overruled(reading: Reading, pairs: Sequence[list[int]]) -> Section:
             if key not in lines:
                 note = {"summary": f"{key} is not {body.get('value')} any more"}
                 lines[key] = sentence(replace(events[new], kind="note", body=note), short=True)
-    return Section("Overruled assumptions", list(lines.values()), total)
+    return Section("Overruled assumptions", list(lines.values()), len(lines) + older)
 
 
 def _recent(reading: Reading, place: Place, limit: int, known: set[int]) -> Section:

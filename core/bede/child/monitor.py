@@ -13,9 +13,10 @@ import os
 import signal
 import struct
 import termios
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 from bede.child import signals
@@ -52,11 +53,8 @@ def watch(post: Post, order: Order, streams: Sequence[int | None], pipes: Iterab
     os.setsid()
     fcntl.ioctl(post.terminal, termios.TIOCSCTTY, 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, post.mask)
-    first: Callable[[], None] | None = None
-    if post.front:
-        first = lambda: _give(post.terminal, os.getpid())  # noqa: E731
     try:
-        process = start(order, streams, first, group=0)
+        process = start(order, streams, partial(_come_forward, post), group=0)
     except FAULTS as error:
         status, text = explain(error, order)
         _report(post, REFUSED, status, text.encode("utf-8", "replace")[:_TEXT])
@@ -65,7 +63,9 @@ def watch(post: Post, order: Order, streams: Sequence[int | None], pipes: Iterab
     for end in pipes:
         os.close(end)
     _report(post, STARTED, process.pid)
-    _report(post, ENDED, _await(post, process.pid))
+    status = _await(post, process.pid)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    _report(post, ENDED, status)
     # Only when all output was read: the end of a session throws away what is still on its way.
     os.read(post.leave, 1)
 
@@ -106,6 +106,12 @@ def _await(post: Post, child: int) -> int:
         # Whoever the child leaves behind shall not be hung up on when the session ends.
         _give(post.terminal, os.getpgrp())
     return status
+
+
+def _come_forward(post: Post) -> None:
+    """Take the terminal's foreground, if it is to be had; in the child, before it becomes its program."""
+    if post.front:
+        _give(post.terminal, os.getpid())
 
 
 def _give(terminal: int, group: int) -> None:

@@ -220,6 +220,7 @@ class Session:
             Refused: it cannot be started.
         """
         self._signals = signals
+        self._resize()  # once more: until now, nobody told us of a change
         front = self._wanted and self._real.is_ours()
         self._plain(not front)
         if front:

@@ -19,8 +19,8 @@ from bede.child.tail import Tail
 
 #: Bytes taken at once, and the most that is passed on after the child's end: no pipe holds more than that.
 _PIECE, _REST = 1 << 17, 1 << 20
-#: What a reader who went away looks like: a closed pipe or socket, a terminal that hung up.
-_GONE = {errno.EPIPE, errno.ECONNRESET, errno.EIO}
+#: What a reader who went away looks like: a closed pipe or socket. A terminal that hung up is an input/output error.
+_GONE = {errno.EPIPE, errno.ECONNRESET}
 
 
 class Relay:
@@ -42,6 +42,7 @@ class Relay:
         self.source = source
         self._stream = open(source, "rb", buffering=0, closefd=gone is None)  # noqa: SIM115
         self._sink = sink
+        self._goes = {*_GONE, errno.EIO} if os.isatty(sink) else _GONE
         self._tail = tail
         self._done = done
         self._gone = gone
@@ -151,7 +152,7 @@ class Relay:
 
     def _lose(self, error: OSError) -> bool:
         # A pipe without a reader is an invalid argument to Windows.
-        if error.errno not in _GONE and not (os.name == "nt" and error.errno == errno.EINVAL):
+        if error.errno not in self._goes and not (os.name == "nt" and error.errno == errno.EINVAL):
             self.failure = f"the output could not be passed on: {error.strerror or error}"
         if self._gone is None:
             return False

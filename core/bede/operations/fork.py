@@ -10,6 +10,7 @@ from bede.errors import Conflict, UsageError
 from bede.identity import check_branch
 from bede.operation import Field, operation
 from bede.records import Record
+from bede.repository import Reading
 from bede.repository.refs import MAIN
 
 
@@ -33,6 +34,7 @@ def fork(
     at: Annotated[str | None, Field("Begin at this branch or event instead of here")] = None,
     checkout: Annotated[bool, Field("Go on to work on it")] = False,
     delete: Annotated[bool, Field("Delete the branch instead; `undo` brings it back")] = False,
+    force: Annotated[bool, Field("Delete it even with work that no other branch sees")] = False,
     agent_id: Annotated[str, Field("Who does it")] = "",
 ) -> ForkResult:
     """Begin a new branch of memory here or at any event, at no cost.
@@ -47,6 +49,7 @@ def fork(
             if name in (MAIN, current) or writing.is_checked_out(name):
                 raise UsageError(f"branch {name!r} is in use", hint="check out another branch there first")
             place = writing.tip(name)
+            _refuse_unmerged(writing, name, force)
             writing.move(name, None)
             return ForkResult(name, place.id, "deleted", False)
         place = context.look(writing, at)
@@ -56,3 +59,17 @@ def fork(
         if checkout:
             writing.check_out(context.project.worktree, name)
         return ForkResult(name, place.id, "unchanged" if existing else "created", checkout)
+
+
+def _refuse_unmerged(reading: Reading, name: str, force: bool) -> None:
+    """Refuse to hide work that no other branch sees, unless that is what is asked for."""
+    alone = reading.spans(reading.tip(name))
+    for other in reading.refs().keys() - {name}:
+        seen = reading.spans(reading.tip(other))
+        alone = {line: upto for line, upto in alone.items() if upto > seen.get(line, 0)}
+    if alone and not force:
+        raise Conflict(
+            f"branch {name!r} has work that no other branch sees",
+            hint="merge it first, or add --force",
+            reason="unmerged",
+        )

@@ -177,7 +177,7 @@ def _drafts(
             said = {"key": item.key, "value": item.value, "summary": f"{item.key} = {item.value}"}
             made.append((item.kind, {**said, "ends": {"supersedes": lost[item.kind, item.key]}}))
     losers = [identity for found in lost.values() for identity in found]
-    body = {"branch": source, "head": other.id, "resolved": {item.key: item.taken for item in resolved}}
+    body = {"branch": source, "head": other.id, "resolved": [item.taken for item in resolved]}
     return [("merge", {**body, "ends": {"supersedes": losers}} if losers else body), *made]
 
 

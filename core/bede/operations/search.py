@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -12,7 +13,7 @@ from bede.context import Context
 from bede.errors import UsageError
 from bede.identity import instant
 from bede.operation import Field, operation
-from bede.projections.memory import KINDS, Filter
+from bede.projections.memory import KINDS, Filter, newest
 from bede.records import Record, Spans
 from bede.repository import Reading
 
@@ -85,47 +86,50 @@ def search(
         status=status,
     )
     if len(query) > _LONGEST:
-        raise UsageError(f"the query has {len(query):,} characters, at most {_LONGEST:,} are searched for")
+        raise UsageError(f"the query has {len(query):,} characters, at most {_LONGEST:,} fit", hint="shorten it")
     if not query.strip() and not wanted.narrows and status == "active":
         raise UsageError("nothing to search for", hint=f"give words or a filter, such as --kind {KINDS[2]}")
-    if cursor and not (cursor.isdecimal() and len(cursor) < 19):
-        raise UsageError(f"not a cursor: {cursor!r}", hint="use the cursor of the page before as it is")
     with context.repository.snapshot() as reading:
-        place = context.look(reading, at)
+        head, start = _continued(cursor)
+        place = reading.place(head) if head else context.look(reading, at)
         seen = reading.spans(place)
-        page, rest = _page(reading, seen, query, wanted, top_k, int(cursor or 0), now)
-        result = SearchResult(query, at or context.branch(reading), place.id, page, bool(rest), rest, 0)
-    return _within(result, budget) if budget else result
+        seqs, scores = _found(reading, seen, query, wanted, top_k + 1, start, now)
+        page = memories(reading, seqs[:top_k], seen, scores)
+        result = SearchResult(query, at or context.branch(reading), place.id, page, len(seqs) > top_k, "", 0)
+        kept = _within(result, budget) if budget else result
+        if kept.more and kept.results:
+            count = len(kept.results)
+            rest = start + count if query.strip() else seqs[count - 1]
+            kept = replace(kept, cursor=f"{place.seq}.{rest}")
+        return kept
 
 
-def _page(
-    reading: Reading, seen: Spans, query: str, wanted: Filter, top_k: int, start: int, now: int
-) -> tuple[tuple[Memory, ...], str]:
-    """Return one page and the cursor of the next: an offset into a ranking, or a place in the log."""
+def _continued(cursor: str) -> tuple[int, int]:
+    """Read a cursor: the event that the first page looked from, and where this one goes on; zeros for none."""
+    if not cursor:
+        return 0, 0
+    if not re.fullmatch(r"[1-9][0-9]{0,17}\.[1-9][0-9]{0,17}", cursor):
+        raise UsageError(f"not a cursor: {cursor[:80]!r}", hint="use the cursor of the page before as it is")
+    head, start = cursor.split(".")
+    return int(head), int(start)
+
+
+def _found(
+    reading: Reading, seen: Spans, query: str, wanted: Filter, limit: int, start: int, now: int
+) -> tuple[list[int], dict[int, float] | None]:
+    """Return a page's memories: from an offset into a ranking, or from a place in the log, newest first."""
     if query.strip():
-        scores = find(reading, seen, query, wanted, start + top_k + 1, now)
-        seqs = list(scores)[start : start + top_k + 1]
-        rest = str(start + top_k)
-    else:
-        scores: dict[int, float] | None = None  # type: ignore[no-redef]
-        wanted = replace(wanted, before=start or None)
-        seqs = _newest(reading, seen, wanted, top_k + 1)
-        rest = str(seqs[top_k - 1]) if len(seqs) > top_k else ""
-    return memories(reading, seqs[:top_k], seen, scores), rest if len(seqs) > top_k else ""
-
-
-def _newest(reading: Reading, seen: Spans, wanted: Filter, limit: int) -> list[int]:
-    from bede.projections.memory import newest
-
-    return newest(reading.connection, seen, wanted, limit)
+        scores = find(reading, seen, query, wanted, start + limit, now)
+        return list(scores)[start : start + limit], scores
+    return newest(reading.connection, seen, replace(wanted, before=start or None), limit), None
 
 
 def _within(result: SearchResult, budget: int) -> SearchResult:
-    """Keep as many results as the budget has room for, counted on the whole answer."""
+    """Keep as many results as the budget has room for, counted on the whole answer with the longest cursor."""
     from bede.engines import tokens
 
-    kept = result
+    kept = replace(result, cursor="9" * 24)
     while kept.results and not tokens.fits(json.dumps(kept.to_json(), ensure_ascii=False), budget):
         shorter = kept.results[:-1]
         kept = replace(kept, results=shorter, more=True, left_out=len(result.results) - len(shorter))
-    return kept
+    return replace(kept, cursor="")

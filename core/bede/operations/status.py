@@ -93,7 +93,7 @@ def _health(reading: Reading, state: State, events: int) -> str:
 
 
 def _versions(project: dict[str, object], read_only: bool) -> Versions:
-    newer = int(str(project["format_version"])) > FORMAT
+    newer = max(int(str(project[name])) for name in ("format_version", "min_writer_version")) > FORMAT
     return Versions(
         bede=bede.__version__,
         python=platform.python_version(),

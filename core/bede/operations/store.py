@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from bede.arbitration import find_duplicate, judge, refuse
 from bede.context import Context
-from bede.errors import BedeError, NotFound, UsageError
+from bede.errors import BedeError, NotFound, Rejected, UsageError
 from bede.identity import canonical
 from bede.operation import Field, operation
 from bede.projections.memory import KINDS, Filter, endings, holders, newest
 from bede.records import Draft, Record, Spans
 from bede.redact import redact_value
-from bede.repository import Reading
+from bede.repository import Reading, Writing
 
 Kind = Literal[
     "task_handoff",
@@ -36,6 +37,9 @@ _FIELDS = (*_TEXTS, *_LISTS, "value", "exit_status")
 #: Bytes kept of a run's output: its end, where the failure is told.
 _TAIL = 16_384
 _REPLACING = ("status_update", "fleet_member")
+_KEYED = ("decision", "fact")
+#: A new memory is compared with so many of the newest of its kind and task.
+_COMPARED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ def _clean(context: Context, asked: dict[str, Any], agent: str) -> tuple[Draft, 
     redacted = body is not said and body != said
     if kind == "run":
         body = _as_run(body)
-    if kind in ("decision", "fact") and "key" in body and "summary" not in body:
+    if kind in _KEYED and "key" in body and "summary" not in body:
         body["summary"] = f"{body['key']} = {_shown(body.get('value'))}"
     if invalidates:
         body["ends"] = {"invalidates": invalidates}
@@ -181,49 +185,77 @@ def _shown(value: Any) -> str:
 
 def _store(context: Context, drafts: list[tuple[Draft, bool]]) -> StoreResult:
     if not drafts:
-        raise UsageError("there is nothing to store")
+        raise UsageError("there is nothing to store", hint="give one JSON object a line")
     first = drafts[0][0]
-    stored: list[Stored] = []
     with context.repository.write("store", first.actor, first.happened_at) as writing:
         branch = context.branch(writing)
-        writing.tip(branch)
-        for draft, redacted in drafts:
-            seen = writing.spans(writing.tip(branch))
-            _settle(writing, seen, draft)
-            event = writing.append(branch, [draft])[0]
-            ends = draft.body.get("ends", {})
-            superseded, invalidated = ends.get("supersedes", ()), ends.get("invalidates", ())
-            task = draft.body.get("task_id", "")
-            stored.append(
-                Stored(event.id, event.kind, task, event.actor, tuple(superseded), tuple(invalidated), redacted)
-            )
+        batch = _Batch(writing, branch)
+        stored = []
+        for number, (draft, redacted) in enumerate(drafts, start=1):
+            with _numbered(number if len(drafts) > 1 else 0):
+                stored.append(batch.store(draft, redacted))
     return StoreResult(stored[-1].id, branch, tuple(stored))
 
 
-def _settle(reading: Reading, seen: Spans, draft: Draft) -> None:
-    """Apply the rules that look at the log, and write into the draft what it ends."""
-    ends = draft.body.get("ends", {})
-    if ends:
-        ends["invalidates"] = list(dict.fromkeys(_constraint(reading, seen, name) for name in ends["invalidates"]))
-    rivals = _rivals(reading, seen, draft)
-    if draft.kind != "run":
-        find_duplicate(draft.body, rivals)
-    if draft.kind in _REPLACING or draft.kind in ("decision", "fact"):
-        superseded = [identity for identity, _ in rivals]
-        if superseded:
-            draft.body["ends"] = {**ends, "supersedes": superseded}
+@contextmanager
+def _numbered(number: int) -> Iterator[None]:
+    """Let a refusal say which object of many it is about."""
+    try:
+        yield
+    except Rejected as error:
+        if number:
+            error.message = f"object {number}: {error.message}"
+            error.details["object"] = number
+        raise
 
 
-def _rivals(reading: Reading, seen: Spans, draft: Draft) -> list[tuple[str, dict[str, Any]]]:
-    """Return the active memories of the same kind about the same thing: the same key, or the same task or none."""
-    if draft.kind in ("decision", "fact"):
-        seqs = holders(reading.connection, seen, draft.kind, draft.body["key"])
-    else:
-        wanted = Filter(kinds=(draft.kind,), task=draft.body.get("task_id", ""))
-        seqs = newest(reading.connection, seen, wanted, 200)
-    bodies = [(event.id, event.body or {}) for event in reading.load(seqs).values()]
-    task, keyed = draft.body.get("task_id", ""), draft.kind in ("decision", "fact")
-    return [(identity, body) for identity, body in bodies if keyed or body.get("task_id", "") == task]
+class _Batch:
+    """The memories of one call, stored one after the other; what each is compared with is looked up once."""
+
+    def __init__(self, writing: Writing, branch: str) -> None:
+        self._writing = writing
+        self._branch = branch
+        self._seen = writing.spans(writing.tip(branch))
+        self._rivals: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {}
+
+    def store(self, draft: Draft, redacted: bool) -> Stored:
+        """Apply the rules that look at the log, write into the draft what it ends, and append it."""
+        body, ends = draft.body, draft.body.get("ends", {})
+        if ends:
+            found = [_constraint(self._writing, self._seen, name) for name in ends["invalidates"]]
+            ends["invalidates"] = list(dict.fromkeys(found))
+        rivals = self._of(draft)
+        if draft.kind != "run":
+            find_duplicate(body, rivals)
+        replaces = draft.kind in _REPLACING or draft.kind in _KEYED
+        if replaces and rivals:
+            body["ends"] = {**ends, "supersedes": [identity for identity, _ in rivals]}
+        event = self._writing.append(self._branch, [draft])[0]
+        self._seen = self._writing.spans(self._writing.tip(self._branch))
+        if replaces:
+            rivals.clear()
+        rivals.insert(0, (event.id, body))
+        del rivals[_COMPARED:]
+        said = body.get("ends", {})
+        superseded, invalidated = tuple(said.get("supersedes", ())), tuple(said.get("invalidates", ()))
+        return Stored(event.id, event.kind, body.get("task_id", ""), event.actor, superseded, invalidated, redacted)
+
+    def _of(self, draft: Draft) -> list[tuple[str, dict[str, Any]]]:
+        """Return the active memories of a kind about the same thing: the same key, or the same task or none."""
+        about = str(draft.body["key"] if draft.kind in _KEYED else draft.body.get("task_id", ""))
+        if (draft.kind, about) not in self._rivals:
+            reading = self._writing
+            if draft.kind in _KEYED:
+                seqs = holders(reading.connection, self._seen, draft.kind, about)
+            elif draft.kind == "run":
+                seqs = []
+            else:
+                seqs = newest(reading.connection, self._seen, Filter(kinds=(draft.kind,), task=about), _COMPARED)
+            events = reading.load(seqs)
+            bodies = [(events[seq].id, events[seq].body or {}) for seq in seqs]
+            same = [item for item in bodies if draft.kind in _KEYED or item[1].get("task_id", "") == about]
+            self._rivals[draft.kind, about] = same
+        return self._rivals[draft.kind, about]
 
 
 def _constraint(reading: Reading, seen: Spans, name: str) -> str:

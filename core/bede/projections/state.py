@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from bede.errors import Corrupt
 from bede.records import Event, Spans
 from bede.repository.lines import beyond, spans
 
@@ -189,7 +190,7 @@ def state_at(connection: sqlite3.Connection, line: int, position: int) -> State:
         ).fetchone()
         steps.append((line, cached[0] + 1 if cached else 1, position))
         if cached:
-            state: State = json.loads(zlib.decompress(cached[1]))
+            state = _unpack(cached[1])
             break
         parent, at, merged, merged_at = connection.execute(
             "SELECT parent, at, merged, merged_at FROM line WHERE line = ?", (line,)
@@ -203,6 +204,14 @@ def state_at(connection: sqlite3.Connection, line: int, position: int) -> State:
         line, position = parent, at
     for step in reversed(steps):
         fold(state, rows_between(connection, *step))
+    return state
+
+
+def _unpack(cached: bytes) -> State:
+    try:
+        state: State = json.loads(zlib.decompress(cached))
+    except (zlib.error, ValueError) as error:
+        raise Corrupt("a cached state cannot be read", hint="run 'bede reindex'") from error
     return state
 
 

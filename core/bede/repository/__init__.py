@@ -11,12 +11,12 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from bede.errors import Busy, Conflict, TooNew, UsageError
+from bede.errors import Busy, Conflict, NotFound, TooNew, UsageError
 from bede.records import Draft, Entry, Event, Move, Place, Spans, Verdict
 from bede.repository import connection as door
 from bede.repository import journal, lines, log, refs, schema
@@ -66,7 +66,7 @@ class Reading:
         """Return the event that a ref, `REF~N` or a unique prefix of an id names.
 
         Raises:
-            NotFound: nothing or several things fit.
+            NotFound: nothing or several things fit, or the history does not go back so many steps.
             UsageError: the text can be none of these.
         """
         name, tilde, steps = text.partition("~")
@@ -78,7 +78,10 @@ class Reading:
         elif len(name) >= 4 and len(name) <= 64 and all(digit in "0123456789abcdef" for digit in name.lower()):
             found = log.find(self.connection, name.lower())
         else:
-            found = self.tip(name)
+            raise NotFound(
+                f"no branch or event {name!r}",
+                hint="'bede branches' and 'bede log' list them; of an id at least 4 digits are needed",
+            )
         return self.back(found, int(steps or 1)) if tilde else found
 
     def back(self, place: Place, steps: int) -> Place:
@@ -88,7 +91,7 @@ class Reading:
             steps -= place.position
             row = connection.execute("SELECT parent, at FROM line WHERE line = ?", (place.line,)).fetchone()
             if row[0] is None:
-                raise UsageError("the history does not go back that far", hint="'bede log' shows how far it goes")
+                raise NotFound("the history does not go back that far", hint="'bede log' shows how far it goes")
             place = self.at(*row)
         return self.at(place.line, place.position - steps)
 
@@ -269,10 +272,12 @@ class Writing(Reading):
 
     def _follow_up(self, before: int) -> None:
         """Write down how far each projection follows that followed up to here; the next opening builds the others."""
-        for item in self._projections:
+        if self._projections:
+            marks = ",".join(["(?, ?)"] * len(self._projections))
+            mine = [value for item in self._projections for value in (item.name, item.version)]
             self.connection.execute(
-                "UPDATE projection SET seq = ? WHERE name = ? AND version = ? AND seq = ?",
-                (self._head.last, item.name, item.version, before),
+                f"UPDATE projection SET seq = ? WHERE seq = ? AND (name, version) IN (VALUES {marks})",
+                (self._head.last, before, *mine),
             )
 
 
@@ -336,7 +341,9 @@ class Repository:
                 os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 draft.chmod(0o600)
                 _lay(draft, actor, at)
-                cls.open(draft, projections).close()
+                with closing(cls.open(draft, projections)) as repository:
+                    # All of it has to be in the one file: closing would try as much, and be silent if that failed.
+                    door.retry(repository._truncate, WAIT)
                 _publish(draft, path)
             finally:
                 for end in ("", "-wal", "-shm", "-journal"):
@@ -363,10 +370,7 @@ class Repository:
             TooNew: the file is open for reading only.
             Busy: another writer held it past the deadline.
         """
-        if self.connection.refusal:
-            raise self.connection.refusal
-        if self.read_only:
-            raise TooNew("this store is open for reading only", hint="start without --read-only to write")
+        self._check_writable()
         with door.immediate(self.connection, self._wait):
             head, self._head = self._head, None
             if head is None or head.version != _version(self.connection):
@@ -375,6 +379,12 @@ class Repository:
             yield writing
             writing.close(verb, actor, at)
         self._head = head
+
+    def _check_writable(self) -> None:
+        if self.connection.refusal:
+            raise self.connection.refusal
+        if self.read_only:
+            raise TooNew("this store is open for reading only", hint="start without --read-only to write")
 
     def verify(self, anchor: tuple[int, str] | None = None) -> Verdict:
         """Recompute the whole history; see `verify.verify`."""
@@ -389,7 +399,12 @@ class Repository:
             return [str(row[0]) for row in self.connection.execute("PRAGMA integrity_check(20)")]
 
     def reindex(self) -> int:
-        """Drop every projection and build it again from the log; return how many events it read."""
+        """Drop every projection and build it again from the log; return how many events it read.
+
+        Raises:
+            TooNew, Unavailable: the file is open for reading only.
+        """
+        self._check_writable()
         with door.immediate(self.connection, self._wait):
             count = 0
             for projection in self._projections:

@@ -44,7 +44,8 @@ class Connection(sqlite3.Connection):
 def connect(path: Path, *, read_only: bool = False, wait: float = WAIT) -> Connection:
     """Open an existing database file and check that this code may use it.
 
-    A file that asks for a newer writer is opened for reading, and the connection knows the `refusal`.
+    A file that asks for a newer writer, or lies where nothing can be written, is opened for reading, and the
+    connection knows the `refusal`.
 
     Raises:
         RepositoryNotFound: there is no such file.
@@ -60,9 +61,15 @@ def connect(path: Path, *, read_only: bool = False, wait: float = WAIT) -> Conne
             raise RepositoryNotFound(
                 f"no database at {path}", hint="run 'bede init' in the project's root"
             ) from error
-        connection = _open(path, read_only)
+        connection = _open(path, "ro" if read_only else "rw")
         try:
-            retry(lambda: _tune(connection, read_only), wait)
+            try:
+                retry(lambda: _tune(connection, read_only), wait)
+            except sqlite3.OperationalError as error:
+                if not _is_still(path):
+                    raise
+                connection.close()
+                connection = _open_still(path, error)
             _admit(connection, read_only)
         except BaseException:
             connection.close()
@@ -70,8 +77,24 @@ def connect(path: Path, *, read_only: bool = False, wait: float = WAIT) -> Conne
     return connection
 
 
-def _open(path: Path, read_only: bool) -> Connection:
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+def _is_still(path: Path) -> bool:
+    """Tell whether a file lies where nothing can be written, and nobody is in the middle of something."""
+    beside = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    return not os.access(path.parent, os.W_OK) and not any(os.path.exists(item) for item in beside)  # noqa: PTH110
+
+
+def _open_still(path: Path, error: sqlite3.Error) -> Connection:
+    """Open a file on a read-only disk: SQLite would else want to write beside it also for reading."""
+    connection = _open(path, "ro&immutable=1")
+    connection.refusal = Unavailable(
+        f"nothing can be written in {path.parent}: {error}; reading works", hint="check the permissions and the disk"
+    )
+    _tune(connection, True)
+    return connection
+
+
+def _open(path: Path, mode: str) -> Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, timeout=0, check_same_thread=False, factory=Connection
     )
@@ -103,7 +126,7 @@ def _admit(connection: Connection, read_only: bool) -> None:
             hint="restore it from a backup, or move it away and run 'bede init'",
         )
     _compare_formats(connection)
-    if version < schema.FORMAT and not read_only:
+    if version < schema.FORMAT and not read_only and not connection.refusal:
         with immediate(connection):
             schema.migrate(connection, version)
 
@@ -172,6 +195,8 @@ def immediate(connection: Connection, wait: float = WAIT) -> Iterator[None]:
                 connection.execute("ROLLBACK")
         if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
             raise _translate(error, connection.path) from error
+        if isinstance(error, _SENSELESS) and _is_damaged(connection):
+            raise _damage(connection, error) from error
         raise
 
 
@@ -187,6 +212,10 @@ def snapshot(connection: Connection, wait: float = WAIT) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeEncodeError) as error:
         raise _translate(error, connection.path) from error
+    except _SENSELESS as error:
+        if _is_damaged(connection):
+            raise _damage(connection, error) from error
+        raise
     finally:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
@@ -232,6 +261,24 @@ def translated(path: Path) -> Iterator[None]:
         raise Unavailable(
             f"cannot use {path}: {error.strerror or error}", hint="check the disk and the permissions"
         ) from error
+
+
+#: What is raised by code that meets values which a damaged page made up: a NULL where none can be, say.
+_SENSELESS = (TypeError, ValueError, AttributeError, LookupError)
+
+
+def _is_damaged(connection: Connection) -> bool:
+    """Tell whether SQLite itself finds something wrong with the file."""
+    try:
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    except sqlite3.Error:
+        return True
+
+
+def _damage(connection: Connection, error: Exception) -> Corrupt:
+    return Corrupt(
+        f"the database is damaged: {connection.path}: {error}", hint="run 'bede verify', then restore a backup"
+    )
 
 
 #: What passes when one waits; PROTOCOL is a race for the write-ahead log that was lost too often.

@@ -118,7 +118,8 @@ def find(connection: sqlite3.Connection, prefix: str) -> Place:
     low = bytes.fromhex(prefix.ljust(64, "0"))
     high = bytes.fromhex(prefix.ljust(64, "f"))
     rows = connection.execute(
-        "SELECT seq, id, line, position FROM event WHERE substr(id, 1, 8) BETWEEN ? AND ? AND id BETWEEN ? AND ? LIMIT 5",
+        "SELECT seq, id, line, position FROM event "
+        "WHERE substr(id, 1, 8) BETWEEN ? AND ? AND id BETWEEN ? AND ? LIMIT 5",
         (low[:8], high[:8], low, high),
     ).fetchall()
     if len(rows) == 1:

@@ -55,6 +55,10 @@ def note(environment: Mapping[str, str], uuid: str, root: Path, at: int) -> bool
             "INSERT INTO project VALUES (?, ?, ?, ?, ?) ON CONFLICT (uuid, root) DO UPDATE SET last_seen = ?",
             (uuid, str(root), root.name, at, at, at),
         )
+        # A project that moved is known where it is now, and no longer where it was.
+        for (other,) in connection.execute("SELECT root FROM project WHERE uuid = ?", (uuid,)).fetchall():
+            if not os.path.isdir(other):  # noqa: PTH112 (a Path raises where it may not look)
+                connection.execute("DELETE FROM project WHERE uuid = ? AND root = ?", (uuid, other))
     return known is None
 
 
@@ -114,7 +118,7 @@ def _open(environment: Mapping[str, str]) -> Iterator[sqlite3.Connection]:
                 yield connection
         finally:
             connection.close()
-    except (OSError, sqlite3.Error, UnicodeError) as error:
+    except (OSError, UnicodeEncodeError, sqlite3.Error, UnicodeError) as error:
         raise Unavailable(
             f"the registry of projects cannot be used: {file}: {error}", hint="check the folder's permissions"
         ) from error
