@@ -165,7 +165,7 @@ _bede() {
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--at --checkout --delete --agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--at --checkout --delete --force --agent-id -C --project --branch --json --pretty --no-color --help -h'
             fi ;;
         checkout)
             case $prev in

@@ -115,6 +115,7 @@ complete -c bede -n '__bede_verb ""; or __bede_verb help' -a fork -d 'Begin a ne
 complete -c bede -n '__bede_verb fork' -l at -x -a '(__bede_branches)' -d 'Begin at this branch or event instead of here'
 complete -c bede -n '__bede_verb fork' -l checkout -d 'Go on to work on it'
 complete -c bede -n '__bede_verb fork' -l delete -d 'Delete the branch instead; `undo` brings it back'
+complete -c bede -n '__bede_verb fork' -l force -d 'Delete it even with work that no other branch sees'
 complete -c bede -n '__bede_verb fork' -l agent-id -x -d 'Who does it'
 complete -c bede -n '__bede_verb ""; or __bede_verb help' -a checkout -d 'Let this worktree work on another branch'
 complete -c bede -n '__bede_verb checkout' -l agent-id -x -d 'Who does it'

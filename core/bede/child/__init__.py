@@ -8,14 +8,16 @@ Never writes anything of its own to a stream. How it is done, and what it cannot
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from bede.child.order import Order, Ran
 from bede.child.start import WRAPPER
 from bede.child.tail import Tail
 
-__all__ = ["Ran", "run"]
+__all__ = ["Ran", "run", "undisturbed"]
 
 
 def run(
@@ -36,3 +38,13 @@ def run(
     from bede.child import posix
 
     return posix.run(order, Tail(keep))
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let a Ctrl-C wait for as long as a run that has ended is being recorded. For the main thread."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from bede.answers.recall import recall
 from bede.answers.views import Memory, memories
 from bede.arbitration import judge
-from bede.checkouts import changed, look
-from bede.child import Ran, run
+from bede.checkouts import Look, changed, look
+from bede.child import Ran, run, undisturbed
 from bede.context import Context
 from bede.errors import BedeError, Busy, Corrupt, TooNew, Unavailable, UsageError
 from bede.identity import check_task
@@ -50,6 +50,7 @@ class AutoResult(Record):
     recalled: tuple[Memory, ...]
     recall: str
     files: tuple[str, ...]
+    more_files: int
     commit_before: str
     commit_after: str
     warning: str
@@ -150,6 +151,7 @@ class _Call:
             recalled=(),
             recall="",
             files=(),
+            more_files=0,
             commit_before="",
             commit_after="",
             warning="",
@@ -187,13 +189,19 @@ class _Call:
         began = self.context.now()
         with _handed_over(known.recall) as file:
             ran = run(self.command, environment=self._environment(known, file), directory=directory)
-        after = look(directory)
+        with undisturbed():
+            return self._ended(known, ran, began, before)
+
+    def _ended(self, known: AutoResult, ran: Ran, began: int, before: Look | None) -> AutoResult:
+        """Record how the command ended; what cannot be recorded is a warning."""
+        after = look(self.context.directory)
         moved = changed(before, after) if before and after else None
         result = replace(
             known,
             exit_status=ran.exit_status,
             seconds=round(ran.seconds, 3),
             files=moved.files if moved else (),
+            more_files=moved.more if moved else 0,
             commit_before=moved.before if moved else "",
             commit_after=moved.after if moved else "",
             warning=_joined(known.warning, ran.failure),
@@ -225,6 +233,7 @@ class _Call:
             "output_truncated": ran.truncated,
             "failure": ran.failure,
             "files": list(result.files),
+            "more_files": result.more_files,
             "commit_before": result.commit_before,
             "commit_after": result.commit_after,
             "recalled": [memory.id for memory in result.recalled],

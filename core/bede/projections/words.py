@@ -178,14 +178,26 @@ def is_open(token: str) -> bool:
 
 def humps(text: str) -> list[str]:
     """Return the parts of every camelCase word of a text as it was written, folded."""
-    if not re.search(_CAPITAL, text):
-        return []
-    names = [name for name in re.findall(r"[A-Za-z0-9]+", text) if not _is_plain(name)]
-    return [part.lower() for name in names for part in re.findall(_HUMPS, name) if 1 < len(part) < len(name)]
+    return [
+        part.lower()
+        for name in _names(text)
+        if not (name.istitle() or name.isupper())
+        for part in re.findall(_HUMPS, name)
+        if 1 < len(part) < len(name)
+    ]
 
 
-def _is_plain(name: str) -> bool:
-    return name.islower() or name.istitle() or name.isupper() or name.isdigit()
+def _names(text: str) -> Iterator[str]:
+    """Yield the words with a capital that is not their first letter, without a look at the many others."""
+    capital, rest = re.compile(_CAPITAL), re.compile(r"[A-Za-z0-9]+")
+    end = 0
+    while found := capital.search(text, end):
+        start = found.start()
+        while start and text[start - 1].lower() in _ALNUM:
+            start -= 1
+        name = rest.match(text, start)
+        end = name.end() if name else found.end()
+        yield text[start:end]
 
 
 def tokens(text: str) -> list[str]:
@@ -216,6 +228,8 @@ def around(part: str, folded: str) -> list[str]:
 
 def is_near(word: str, other: str) -> bool:
     """Tell whether one letter added, left out, mistaken or swapped with its neighbour makes one of the other."""
+    if abs(len(word) - len(other)) > 1:
+        return False
     start = 0
     while start < min(len(word), len(other)) and word[start] == other[start]:
         start += 1

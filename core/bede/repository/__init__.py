@@ -314,9 +314,7 @@ class Repository:
             RepositoryNotFound, TooNew, Corrupt, Unavailable, Busy: see `connection.connect`.
         """
         connection = door.connect(path, read_only=read_only, wait=wait)
-        repository = cls(
-            connection, projections, read_only=read_only or connection.refusal is not None, wait=wait
-        )
+        repository = cls(connection, projections, read_only=read_only or connection.refusal is not None, wait=wait)
         try:
             if not repository.read_only and repository._stale():
                 repository.reindex()

@@ -58,9 +58,7 @@ def connect(path: Path, *, read_only: bool = False, wait: float = WAIT) -> Conne
         try:
             path.stat()
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise RepositoryNotFound(
-                f"no database at {path}", hint="run 'bede init' in the project's root"
-            ) from error
+            raise RepositoryNotFound(f"no database at {path}", hint="run 'bede init' in the project's root") from error
         connection = _open(path, "ro" if read_only else "rw")
         try:
             try:

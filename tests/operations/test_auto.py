@@ -1,0 +1,116 @@
+"""`auto`: the truth about a run, whatever the command and the store do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+EXIT = "import sys; sys.exit(int(open('code').read()))"
+
+
+def recalled(bede, task="T1"):
+    return bede("auto", "--recall-only", "--task-id", task, "--json").json()
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 42, 255])
+def test_the_commands_status_is_kept_and_recorded(bede, project, status):
+    ran = bede("auto", "--task-id", "T1", "--json", "--", sys.executable, "-c", f"raise SystemExit({status})")
+    assert ran.status == status
+    result = json.loads(ran.err.splitlines()[-1])
+    assert (result["schema"], result["exit_status"]) == ("auto/1", status)
+    assert bede("show", result["recorded"]).json()["body"].get("exit_status") == status
+
+
+def test_pass_then_fail_is_recalled_as_failed(bede, project):
+    for status in (0, 7):
+        Path("code").write_text(str(status))
+        assert bede("auto", "--task-id", "T1", "--agent-id", "bot", "--", sys.executable, "-c", EXIT).status == status
+    first = recalled(bede)["recalled"][0]
+    assert (first["exit_status"], first["status"], first["agent_id"]) == (7, "active", "bot")
+    assert [item["exit_status"] for item in bede("status").json()["blockers"]] == [7]
+    Path("code").write_text("0")
+    bede("auto", "--task-id", "T1", "--", sys.executable, "-c", EXIT)
+    assert bede("status").json()["blockers"] == []
+
+
+def test_the_child_gets_the_recall_and_the_ids(bede, project):
+    bede("store", "--kind", "decision", "--key", "db", "--value", "sqlite", "--rationale", "one file for the ledger")
+    bede("store", "--kind", "note", "--task-id", "T1", "--summary", "the ledger is big")
+    code = (
+        "import os; print(open(os.environ['BEDE_CONTEXT_FILE']).read(), "
+        "os.environ['BEDE_TASK_ID'], os.environ['BEDE_RUN_ID'])"
+    )
+    ran = bede("auto", "--task-id", "T1", "--summary", "move the ledger to another db", "--", sys.executable, "-c", code)
+    assert "the ledger is big" in ran.out
+    assert "db = sqlite" in ran.out
+    assert " T1 " in ran.out
+    quiet = bede("auto", "--task-id", "T1", "--no-recall", "--", sys.executable, "-c", code)
+    assert "the ledger is big" not in quiet.out + quiet.err
+
+
+def test_recall_only_writes_and_runs_nothing(bede, project):
+    before = bede("status").json()["operations"]
+    ran = bede("auto", "--task-id", "T1", "--recall-only", "--", sys.executable, "-c", "open('made', 'w')")
+    assert ran.status == 0
+    assert not Path("made").exists()
+    assert bede("status").json()["operations"] == before
+
+
+def test_a_store_that_cannot_be_read_is_a_warning_and_the_command_runs(bede, project):
+    (project / ".bede" / "bede.db").write_bytes(b"junk" * 4096)
+    ran = bede("auto", "--task-id", "T1", "--json", "--", sys.executable, "-c", "print('ran'); raise SystemExit(4)")
+    assert (ran.status, ran.out.strip()) == (4, "ran")
+    assert "nothing was recalled" in ran.err
+    assert "was not recorded" in json.loads(ran.err.splitlines()[-1])["warning"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--task-id", "bad id"], "usage"),
+        (["--task-id", "T1", "--branch", "nowhere"], "not_found"),
+        (["--task-id", "T1", "--kind", "task_handoff"], "rejected"),
+    ],
+)
+def test_what_fails_before_the_command_is_125(bede, project, words, code):
+    ran = bede("auto", *words, "--", sys.executable, "-c", "open('made', 'w')")
+    assert (ran.status, ran.error()["code"], ran.error()["exit_status"]) == (125, code, 125)
+    assert not Path("made").exists()
+
+
+def test_no_project_is_125_too(bede):
+    ran = bede("auto", "--task-id", "T1", "--", sys.executable, "-c", "open('made', 'w')")
+    assert (ran.status, ran.error()["code"]) == (125, "repository_not_found")
+    assert not Path("made").exists()
+
+
+def test_no_such_command_and_not_executable(bede, project):
+    assert bede("auto", "--task-id", "T1", "--", "no-such-command-here").status == 127
+    plain = Path("plain.txt")
+    plain.write_text("text")
+    plain.chmod(0o644)
+    if os.name == "posix":
+        assert bede("auto", "--task-id", "T1", "--", "./plain.txt").status == 126
+    assert recalled(bede)["recalled"][0]["exit_status"] in (126, 127)
+
+
+def test_a_secret_in_words_or_output_is_not_stored(bede, project):
+    token = "ghp_" + "a1B2" * 9
+    bede("auto", "--task-id", "T1", "--", sys.executable, "-c", f"print('token {token}'); raise SystemExit(1)")
+    stored = b"".join(path.read_bytes() for path in (project / ".bede").iterdir())
+    assert token.encode() not in stored
+
+
+def test_report_and_the_companion_memory(bede, project):
+    words = ["--kind", "status_update", "--tags", "nightly", "--report", "report.json", "--summary", "the nightly import"]
+    for _ in range(2):
+        assert bede("auto", "--task-id", "T1", *words, "--", sys.executable, "-c", "pass").status == 0
+    report = json.loads(Path("report.json").read_text())
+    assert (report["schema"], report["exit_status"], report["command"][0]) == ("auto/1", 0, sys.executable)
+    found = bede("search", "--task-id", "T1", "--kind", "status_update", "--tags", "nightly").json()["results"]
+    assert len(found) == 1, "the second status supersedes the first"
+    assert found[0]["summary"].startswith("the nightly import: exit 0")
