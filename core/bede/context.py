@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bede.config import Config
-from bede.errors import RepositoryNotFound, UsageError
+from bede.errors import Corrupt, RepositoryNotFound, UsageError
 from bede.identity import check_agent
 from bede.places import Project, find_project, registered
 from bede.projections import PROJECTIONS
@@ -101,6 +101,15 @@ class Context:
                 raise
             self._repository = repository
         return self._repository
+
+    def history(self) -> Repository:
+        """Return the repository, also where what is derived cannot be built: enough to look at the history itself."""
+        try:
+            return self.repository
+        except Corrupt:
+            wait = float(self.config["store.wait"])
+            self._repository = Repository.open(self.project.database, read_only=True, wait=wait)
+            return self._repository
 
     def _recognise(self, repository: Repository) -> None:
         """Make sure that a project which was named is the one that lies where it was registered."""

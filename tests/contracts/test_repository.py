@@ -533,7 +533,6 @@ class ProjectionContract:
         for harm in (
             "DELETE FROM projection",
             "UPDATE projection SET version = version + 1",
-            "UPDATE projection SET seq = seq - 1",
         ):
             store.connection.execute(harm)
             for table in ("memory", "label", "snapshot", "text_term", "text_words"):

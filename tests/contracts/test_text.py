@@ -334,6 +334,19 @@ def test_what_bm25_with_stems_ranks_best_is_found() -> None:
         assert {seq for (seq,) in best} <= set(shelf.find(" ".join(some), limit=20)), some
 
 
+def test_parts_of_words_are_found_among_many_rows() -> None:
+    shelf, corpus = Shelf(), _corpus(3000)
+    shelf.put(*corpus)
+    chance = random.Random(9)
+    for _ in range(150):
+        body = chance.choice(corpus)
+        start = chance.randrange(len(body))
+        query = body[start : start + chance.randint(3, 30)].strip() or body[:9]
+        best = shelf.hits(query)[0]
+        assert best.score >= 1, query
+        assert query in corpus[best.seq - 1]
+
+
 def test_words_in_most_rows_rank_nothing() -> None:
     shelf = Shelf()
     shelf.put(*(f"project report number{n}" for n in range(200)), "the project has a zebra")

@@ -187,7 +187,23 @@ def _scale(**counts: int) -> words.Scale:
 
 def test_a_text_weighs_more_for_a_rarer_word_for_more_words_and_for_fewer_characters() -> None:
     scale = _scale(cookie=2, login=10)
-    cookie, login = scale.weigh("the cookies of it"), scale.weigh("the logins of it!")
-    assert 0 < login < cookie < scale.weigh("login by cookies of it") < 1
-    assert scale.weigh("the cookies of it" + " and more" * 20) < cookie
-    assert scale.weigh("nothing of the sort") == 0
+
+    def weigh(text: str) -> float:
+        return scale.weigh(text, words.fold(text))
+
+    cookie, login = weigh("the Cookies of it"), weigh("the logins of it!")
+    assert 0 < login < cookie < weigh("login by cookies of it") < 1
+    assert weigh("the cookies of it" + " and more" * 20) < cookie
+    assert weigh("setCookieAge it is") > 0
+    assert weigh("nothing of the sort") == weigh("xcookie") == 0
+
+
+@given(
+    st.lists(
+        st.sampled_from(["cookie", "cookies", "xcookie", "cook", "cookiejar", "setCookie", ",", "資"]), max_size=12
+    )
+)
+def test_words_are_counted_by_their_stems(some: list[str]) -> None:
+    text = " ".join(some)
+    wanted = sum(word in ("cookie", "cookies", "setCookie") for word in some)
+    assert _scale(cookie=2).counts(text, words.fold(text)) == [wanted]

@@ -133,14 +133,14 @@ def _room(context: Context) -> Iterator[Check]:
 
 
 def _integrity(context: Context) -> Iterator[Check]:
-    said = context.repository.integrity()
+    said = context.history().integrity()
     fine = said == ["ok"]
     yield Check("integrity", "ok" if fine else "fail", "; ".join(said[:5]), "" if fine else "restore a backup")
 
 
 def _history(context: Context) -> Iterator[Check]:
     began = time.monotonic()
-    verdict = context.repository.verify()
+    verdict = context.history().verify()
     took = time.monotonic() - began
     if verdict.findings:
         first = verdict.findings[0]

@@ -55,10 +55,11 @@ def verify(
     off, or a history that was rewritten as a whole.
     """
     expected = _read(context, anchor) if anchor else None
-    with context.repository.snapshot() as reading:
+    repository = context.history()
+    with repository.snapshot() as reading:
         if expected and expected[2] != reading.project()["uuid"]:
             raise UsageError(f"{anchor} is another project's anchor: {expected[2]}")
-        verdict = context.repository.verify(expected[:2] if expected else None)
+        verdict = repository.verify(expected[:2] if expected else None)
     problems = tuple(Problem(item.table, item.row, item.problem) for item in verdict.findings)
     return VerifyResult(
         ok=not problems,

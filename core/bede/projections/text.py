@@ -35,7 +35,7 @@ CHECKED = 20_000
 GLANCE = 1000
 PHRASE_STEPS = 500_000
 PART_STEPS = 100_000
-POOL = 32
+POOL = 16
 COMMON_POOL = 128
 SPELLINGS = 32
 
@@ -243,9 +243,8 @@ class _Search:
         self.passed: set[int] = set()
         state = connection.execute("SELECT rows, chars, oldest, newest FROM text_state").fetchone()
         self.rows, self.chars, self.oldest, self.newest = state
-        self.fresh = {
-            seq: (text, words.searchable(text)) for seq, text in connection.execute("SELECT seq, text FROM text_fresh")
-        }
+        waiting = connection.execute("SELECT seq, text FROM text_fresh")
+        self.fresh = {seq: (text, words.fold(text)) for seq, text in waiting}
         self.total = self.rows + len(self.fresh)
         self.torn = False
 
@@ -284,7 +283,7 @@ class _Search:
         for one in sought:
             one.count = self._indexed(_any(map(_phrase, one.spellings)))
         counts = Scale(sought).counts
-        for found in (counts(folded) for _, folded in self.fresh.values()) if sought else ():
+        for found in (counts(*row) for row in self.fresh.values()) if sought else ():
             for one, n in zip(sought, found, strict=True):
                 one.count += n > 0
 
@@ -316,8 +315,7 @@ class _Search:
 
     def _look_at_fresh(self) -> None:
         """Look at the rows that wait: there are few, and no index knows them."""
-        rows = self.fresh.items()
-        found = [seq for seq, (text, folded) in rows if self._is_whole(text, folded) or self.scale.weigh(folded)]
+        found = [seq for seq, row in self.fresh.items() if self._is_whole(*row) or self.scale.weigh(*row)]
         self._take(found, whole=False, room=len(found))
 
     def _by_rank(self) -> list[Sought]:
@@ -329,7 +327,7 @@ class _Search:
             total += found[len(rare)].count
             rare.append(found[len(rare)])
         if rare:
-            order = "ORDER BY rank" if total > POOL else ""
+            order = "ORDER BY rank" if total > POOL + self.limit else ""
             rows = self.connection.execute(
                 f"SELECT rowid FROM text_words WHERE text_words MATCH ? {order}",
                 (_any(_phrase(spelling) for one in rare for spelling in one.spellings),),
@@ -379,8 +377,13 @@ class _Search:
         if not self.scores or self.torn:
             return True
         known = {one.term.text: one.count for one in self.scale.sought}
-        rarest = min(max((known.get(word, self.rows // 3) for word in group), default=0) for group in groups)
-        return math.prod(map(len, groups)) * len(groups) * rarest <= steps
+        ways = math.prod(map(len, groups)) * len(groups)
+        rarest = min((known.get(group[0], self.rows) for group in groups if len(group) == 1), default=self.rows)
+        if ways * rarest > steps:
+            unknown = [group for group in groups if len(group) > 1 or group[0] not in known]
+            counts = [self._indexed(_any(_phrase((word,)) for word in group)) for group in unknown]
+            rarest = min([rarest, *counts])
+        return bool(ways * rarest <= steps)
 
     def _groups(self) -> list[Sequence[str]] | None:
         """Return which words may stand at each place of the query when its ends are parts of words.
@@ -468,7 +471,7 @@ class _Search:
         kept = 0
         for seq, text in self.read(chosen).items() if chosen else ():
             is_whole = self._is_whole(text, folded := words.fold(text))
-            score = is_whole + self.scale.weigh(words.searchable(text, folded)) if is_whole or not whole else 0.0
+            score = is_whole + self.scale.weigh(text, folded) if is_whole or not whole else 0.0
             if score:
                 self.scores[seq] = score
                 self.whole.update([seq] if is_whole else [])

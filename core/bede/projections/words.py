@@ -213,12 +213,6 @@ def tokens(text: str) -> list[str]:
     return found
 
 
-def searchable(text: str, folded: str = "") -> str:
-    """Return a text folded (if it is not yet) for looking at, then its camelCase parts, each on a line of its own."""
-    folded, parts = folded or fold(text), humps(text)
-    return "\n".join([folded, *parts]) if parts else folded
-
-
 def around(part: str, folded: str) -> list[str]:
     """Return the plain words in a text that hold a part, which is itself letters and digits."""
     if part not in folded:
@@ -318,7 +312,7 @@ class Sought:
 
 
 class Scale:
-    """Counts what is sought in a searchable text, and weighs the text by BM25 between 0 and 1."""
+    """Counts what is sought in a text, and weighs the text by BM25 between 0 and 1."""
 
     def __init__(self, sought: Sequence[Sought], usual: float = 1.0) -> None:
         self.sought, self.usual = sought, max(usual, 1.0)
@@ -331,20 +325,22 @@ class Scale:
             for root in roots:
                 self._roots.setdefault(root[:-1] or root, {})[root] = place
 
-    def counts(self, folded: str) -> list[int]:
-        """Return how often each of the sought stands in a text."""
+    def counts(self, text: str, folded: str) -> list[int]:
+        """Return how often each of the sought stands in a text, given both as it is and folded."""
         counts = [sum(map(folded.count, pieces)) if pieces else 0 for pieces in self._pieces]
+        parts: list[str] | None = None
         for start, places in self._roots.items():
             if start in folded:
-                for word in _beginning(start, folded):
+                parts = humps(text) if parts is None else parts
+                for word in (*_beginning(start, folded), *parts):
                     place = places.get(stem(word[:WIDEST]))
                     if place is not None:
                         counts[place] += 1
         return counts
 
-    def weigh(self, folded: str) -> float:
+    def weigh(self, text: str, folded: str) -> float:
         """Return how much of what is sought a text holds: the rare counts most, a long text for less."""
-        counts = self.counts(folded)
+        counts = self.counts(text, folded)
         if not any(counts):
             return 0.0
         damp = 1.2 * (0.25 + 0.75 * len(folded) / self.usual)

@@ -267,18 +267,6 @@ class Writing(Reading):
         row = Entry(head.number + 1, verb, actor, at, self._note, tuple(moves), head.last, "")
         head.hash = journal.append(self.connection, row, head.hash, names, [event.id for event in self._events])
         head.number += 1
-        if self._events:
-            self._follow_up(self._events[0].seq - 1)
-
-    def _follow_up(self, before: int) -> None:
-        """Write down how far each projection follows that followed up to here; the next opening builds the others."""
-        if self._projections:
-            marks = ",".join(["(?, ?)"] * len(self._projections))
-            mine = [value for item in self._projections for value in (item.name, item.version)]
-            self.connection.execute(
-                f"UPDATE projection SET seq = ? WHERE seq = ? AND (name, version) IN (VALUES {marks})",
-                (self._head.last, before, *mine),
-            )
 
 
 def _version(connection: Connection) -> int:
@@ -373,6 +361,7 @@ class Repository:
             head, self._head = self._head, None
             if head is None or head.version != _version(self.connection):
                 head = Head(self.connection)
+                self._agree()
             writing = Writing(self.connection, head, self._projections, {} if note is None else note)
             yield writing
             writing.close(verb, actor, at)
@@ -397,30 +386,30 @@ class Repository:
             return [str(row[0]) for row in self.connection.execute("PRAGMA integrity_check(20)")]
 
     def reindex(self) -> int:
-        """Drop every projection and build it again from the log; return how many events it read.
-
-        Raises:
-            TooNew, Unavailable: the file is open for reading only.
-        """
+        """Drop every projection and build it again from the log; return how many events it read."""
         self._check_writable()
         with door.immediate(self.connection, self._wait):
-            count = 0
-            for projection in self._projections:
-                projection.drop(self.connection)
-                projection.create(self.connection)
-            batch: list[Event] = []
-            left = journal.purged(self.connection)
-            for event in log.after(self.connection, 0):
-                batch.append(event if event.body is not None else replace(event, body=left.get(event.seq, {})))
-                if len(batch) == 1000:
-                    self._follow(batch)
-                    count, batch = count + len(batch), []
-            self._follow(batch)
-            self.connection.execute("DELETE FROM projection")
-            seq = log.last(self.connection)
-            for projection in self._projections:
-                row = (projection.name, projection.version, seq)
-                self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", row)
+            return self._rebuild()
+
+    def _rebuild(self) -> int:
+        """Build the projections again, inside the caller's transaction."""
+        count = 0
+        for projection in self._projections:
+            projection.drop(self.connection)
+            projection.create(self.connection)
+        batch: list[Event] = []
+        left = journal.purged(self.connection)
+        for event in log.after(self.connection, 0):
+            batch.append(event if event.body is not None else replace(event, body=left.get(event.seq, {})))
+            if len(batch) == 1000:
+                self._follow(batch)
+                count, batch = count + len(batch), []
+        self._follow(batch)
+        self.connection.execute("DELETE FROM projection")
+        seq = log.last(self.connection)
+        for projection in self._projections:
+            row = (projection.name, projection.version, seq)
+            self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", row)
         return count + len(batch)
 
     def wipe(self) -> None:
@@ -447,9 +436,22 @@ class Repository:
 
     def _stale(self) -> bool:
         with self.snapshot():
-            stored = {row[0]: row[1:] for row in self.connection.execute("SELECT * FROM projection")}
-            seq = log.last(self.connection)
-        return any(stored.get(item.name) != (item.version, seq) for item in self._projections)
+            stored = self._versions()
+        return any(stored.get(item.name) != item.version for item in self._projections)
+
+    def _versions(self) -> dict[str, int]:
+        return dict(self.connection.execute("SELECT name, version FROM projection"))
+
+    def _agree(self) -> None:
+        """Make sure that who writes now follows with every projection there is; those it does not know become stale.
+
+        Looked at again only after somebody else wrote, so that an append need not pay for it.
+        """
+        stored, ours = self._versions(), {item.name: item.version for item in self._projections}
+        if any(stored.get(name) != version for name, version in ours.items()):
+            self._rebuild()
+        for name in stored.keys() - ours.keys():
+            self.connection.execute("UPDATE projection SET version = 0 WHERE name = ?", (name,))
 
 
 def _publish(draft: Path, path: Path) -> None:

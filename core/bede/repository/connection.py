@@ -261,14 +261,18 @@ def translated(path: Path) -> Iterator[None]:
         ) from error
 
 
-#: What is raised by code that meets values which a damaged page made up: a NULL where none can be, say.
+#: What is raised by code that meets values which nobody wrote: a NULL where none can be, a body of another shape.
 _SENSELESS = (TypeError, ValueError, AttributeError, LookupError)
 
 
 def _is_damaged(connection: Connection) -> bool:
-    """Tell whether SQLite itself finds something wrong with the file."""
+    """Tell whether the file or its history does not hold; if both do, the fault is in the code."""
+    from bede.repository.verify import verify
+
     try:
-        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+        if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            return True
+        return bool(verify(connection).findings)
     except sqlite3.Error:
         return True
 
