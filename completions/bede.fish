@@ -75,7 +75,7 @@ complete -c bede -n '__bede_verb store' -l invalidates -x -d 'Ids of constraints
 complete -c bede -n '__bede_verb store' -l key -x -d 'What a decision or fact is about'
 complete -c bede -n '__bede_verb store' -l value -x -d 'What was decided, or holds'
 complete -c bede -n '__bede_verb store' -l rationale -x -d 'Why'
-complete -c bede -n '__bede_verb store' -l command -x -d 'For run: the command that was run'
+complete -c bede -n '__bede_verb store' -l command -x -d 'For run: the command, split as a shell would, or a JSON array'
 complete -c bede -n '__bede_verb store' -l exit-status -x -d 'For run: how it ended'
 complete -c bede -n '__bede_verb store' -l output -x -d 'For run: the end of what it printed'
 complete -c bede -n '__bede_verb store' -l from -r -F -d 'Read JSON from a file, one object a line for many'

@@ -97,7 +97,12 @@ def columns(rows: Iterable[Sequence[Text]], *, fixed: int | None = None) -> Tabl
 
 def definitions(pairs: Iterable[tuple[str, Any]]) -> Table:
     """Return names and values, one pair a line."""
-    return columns([(text(name.replace("_", " "), "dim"), text(value)) for name, value in pairs], fixed=1)
+    return columns([(text(_spoken(name), "dim"), text(value)) for name, value in pairs], fixed=1)
+
+
+def _spoken(name: str) -> str:
+    """Return a key as words, unless it is a name that is typed as it stands: a variable, a flag."""
+    return name if name.isupper() or name.startswith("-") else name.replace("_", " ")
 
 
 def generic(body: Body) -> Iterator[RenderableType]:
@@ -109,7 +114,7 @@ def generic(body: Body) -> Iterator[RenderableType]:
     for key, value in filled.items():
         if key not in flat:
             yield Text()
-            yield text(key.replace("_", " "), "bold")
+            yield text(_spoken(key), "bold")
             yield from indented(*_group(value), by=2)
     if not filled:
         yield text("nothing", "dim")
@@ -130,7 +135,7 @@ def _group(value: Any) -> Iterator[RenderableType]:
                 yield Text()
             yield from generic(row)
     else:
-        head = [text(name.replace("_", " "), "dim") for name in names]
+        head = [text(_spoken(name), "dim") for name in names]
         yield columns([head, *([text(row.get(name)) for name in names] for row in rows)], fixed=0)
 
 

@@ -873,11 +873,13 @@ def test_a_signal_does_not_cut_a_line(project: Path) -> None:
     import struct
     import termios
 
+    long = json.dumps({"kind": "note", "summary": "long " * 50_000}).encode()
+    subprocess.run([*COMMAND, "store", "-"], cwd=project, env=surroundings(), input=long, check=True)
     process = subprocess.Popen(
         [*COMMAND, "serve"], cwd=project, env=surroundings(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdin and process.stdout
-    call = {"name": "search", "arguments": {"query": "long " * 50_000}, "_meta": ENVELOPE}
+    call = {"name": "show", "arguments": {"id": "main"}, "_meta": ENVELOPE}
     process.stdin.write(
         json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode() + b"\n"
     )
@@ -885,6 +887,7 @@ def test_a_signal_does_not_cut_a_line(project: Path) -> None:
     waiting, end = 0, time.monotonic() + LONG
     while waiting < 60_000 and time.monotonic() < end:
         (waiting,) = struct.unpack("i", fcntl.ioctl(process.stdout, termios.FIONREAD, b"\0" * 4))
+        time.sleep(0.001)
     process.send_signal(signal.SIGTERM)
     said = process.stdout.read()
     assert process.wait(timeout=LONG) == 0

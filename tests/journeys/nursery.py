@@ -95,7 +95,7 @@ def _rollback(context: Context, name: str, chance: random.Random, tell: Tell) ->
 
 
 def _purge(context: Context, name: str, chance: random.Random, tell: Tell) -> None:
-    identity = store(context, summary=f"to go {name}").id
+    identity = store(context, summary=f"to go {name} {chance.randbytes(20).hex()}").id
     tell("event", identity)
     purge(context, [identity], yes=True)
     tell("purged", identity)
@@ -123,7 +123,7 @@ def _check(folder: Path, told: set[tuple[str, str]]) -> None:
         run = repository.connection.execute
         assert rows == (run("SELECT * FROM memory").fetchall(), run("SELECT * FROM ending").fetchall())
     with closing(Context(directory=folder, agent="ada")) as context:
-        assert store(context, summary=f"the next one, after {len(told)}").id
+        assert store(context, summary=f"the next one {os.urandom(20).hex()}").id
 
 
 def _stop(children: list[int], longest: float) -> int:

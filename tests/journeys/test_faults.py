@@ -559,7 +559,7 @@ def test_a_body_of_a_shape_that_nobody_wrote(project, database, body):
     with closing(sqlite3.connect(database)) as connection, connection:
         text = json.dumps(body).encode()
         connection.execute("UPDATE payload SET body = ? WHERE seq > 1 AND seq % 3 = 0", (text,))
-        connection.execute("UPDATE projection SET seq = 0")
+        connection.execute("UPDATE projection SET version = 0")
     found = _everything(project)
     assert _errors(found) <= {Corrupt}
     # Where nothing derived can be built, the history is still looked at.

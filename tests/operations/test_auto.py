@@ -44,7 +44,8 @@ def test_the_child_gets_the_recall_and_the_ids(bede, project):
         "import os; print(open(os.environ['BEDE_CONTEXT_FILE']).read(), "
         "os.environ['BEDE_TASK_ID'], os.environ['BEDE_RUN_ID'])"
     )
-    ran = bede("auto", "--task-id", "T1", "--summary", "move the ledger to another db", "--", sys.executable, "-c", code)
+    summary = ["--summary", "move the ledger to another db"]
+    ran = bede("auto", "--task-id", "T1", *summary, "--", sys.executable, "-c", code)
     assert "the ledger is big" in ran.out
     assert "db = sqlite" in ran.out
     assert " T1 " in ran.out
@@ -96,6 +97,7 @@ def test_no_such_command_and_not_executable(bede, project):
     if os.name == "posix":
         assert bede("auto", "--task-id", "T1", "--", "./plain.txt").status == 126
     assert recalled(bede)["recalled"][0]["exit_status"] in (126, 127)
+    assert bede("status").json()["blockers"] == [], "what never ran blocks nothing"
 
 
 def test_a_secret_in_words_or_output_is_not_stored(bede, project):
@@ -106,7 +108,8 @@ def test_a_secret_in_words_or_output_is_not_stored(bede, project):
 
 
 def test_report_and_the_companion_memory(bede, project):
-    words = ["--kind", "status_update", "--tags", "nightly", "--report", "report.json", "--summary", "the nightly import"]
+    words = ["--kind", "status_update", "--tags", "nightly", "--report", "report.json"]
+    words += ["--summary", "the nightly import"]
     for _ in range(2):
         assert bede("auto", "--task-id", "T1", *words, "--", sys.executable, "-c", "pass").status == 0
     report = json.loads(Path("report.json").read_text())

@@ -363,7 +363,12 @@ def test_there_must_be_something_to_read(context):
     with pytest.raises(UsageError):
         store(context, "-")
     with pytest.raises(UsageError):
-        store(context, "words that are no option")
+        store(context, "said once", summary="and again")
+
+
+def test_a_bare_text_is_the_summary(context):
+    stored = store(context, "the ledger is big").stored[0]
+    assert show(context, stored.id).body["summary"] == "the ledger is big"
 
 
 def test_a_branch_that_is_not_there_takes_nothing(context):

@@ -34,7 +34,7 @@ class ContextResult(Record):
 def context(
     context: Context,
     *,
-    budget: Annotated[int | None, Field("Most tokens of the answer, all of it counted", ge=200, le=200_000)] = None,
+    budget: Annotated[int | None, Field("Most tokens of the answer, all of it counted", ge=400, le=200_000)] = None,
     at: Annotated[str | None, Field("Branch or event to look from")] = None,
     recent: Annotated[int, Field("Most recent events shown", ge=0, le=200)] = 12,
 ) -> ContextResult:

@@ -158,7 +158,7 @@ def _registry(context: Context) -> Iterator[Check]:
     elif gone:
         yield Check("registry", "warn", f"gone: {', '.join(gone)}", "bede projects --forget ROOT")
     else:
-        yield Check("registry", "ok", f"{len(known)} projects")
+        yield Check("registry", "ok", f"{len(known)} known")
 
 
 def _server(context: Context) -> Iterator[Check]:
@@ -174,7 +174,7 @@ def _server(context: Context) -> Iterator[Check]:
             "run 'bede serve' by hand and look at stderr",
         )
         return
-    yield Check("server", "ok", f"{tools} tools after {time.monotonic() - began:.2f} s")
+    yield Check("server", "ok", f"{tools} tools (read-only) after {time.monotonic() - began:.2f} s")
 
 
 def _ask_for_tools(context: Context) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -69,7 +69,7 @@ class StoreResult(Record):
 @operation(effect="append", toolset="memory")
 def store(
     context: Context,
-    input_: Annotated[str, Field("- reads JSON from standard input", metavar="[-]", cli_only=True)] = "",
+    text: Annotated[str, Field("The summary; - reads JSON from stdin", metavar="[TEXT|-]", cli_only=True)] = "",
     *,
     kind: Annotated[Kind, Field("What sort of memory")] = "note",
     summary: Annotated[str, Field("One statement: what happened, to what, with what result")] = "",
@@ -83,7 +83,7 @@ def store(
     key: Annotated[str, Field("What a decision or fact is about")] = "",
     value: Annotated[str | None, Field("What was decided, or holds")] = None,
     rationale: Annotated[str, Field("Why")] = "",
-    command: Annotated[str, Field("For run: the command that was run")] = "",
+    command: Annotated[str, Field("For run: the command, split as a shell would, or a JSON array")] = "",
     exit_status: Annotated[int | None, Field("For run: how it ended")] = None,
     output: Annotated[str, Field("For run: the end of what it printed")] = "",
     from_: Annotated[Path | None, Field("Read JSON from a file, one object a line for many", cli_only=True)] = None,
@@ -94,12 +94,12 @@ def store(
     discovered_constraint may invalidate others. Secrets are redacted first. A memory that says nothing new, or too
     little, is refused with a reason and nothing is written.
     """
-    if input_ not in ("", "-"):
-        raise UsageError(f"unexpected argument {input_!r}", hint="write - to read JSON from standard input")
-    if input_ or from_:
+    if text == "-" or from_:
         asked = _read(context, from_)
+    elif text and summary:
+        raise UsageError("the summary is given twice", hint="leave out --summary, or the argument")
     else:
-        texts = (task_id, agent_id, kind, summary, handoff_note, key, rationale, command, output)
+        texts = (task_id, agent_id, kind, summary or text, handoff_note, key, rationale, command, output)
         lists = (learnings, tags, labels, invalidates)
         asked = [dict(zip(_FIELDS, (*texts, *lists, value, exit_status), strict=True))]
     return _store(context, [_clean(context, item, agent_id) for item in asked])
@@ -138,9 +138,10 @@ def _check_fields(item: Any, number: int) -> dict[str, Any]:
     for name, value in item.items():
         if name not in _FIELDS:
             raise UsageError(f"object {number} has an unknown key {name!r}", hint=f"known: {', '.join(_FIELDS)}")
-        if name in _TEXTS and not isinstance(value, str):
+        words = isinstance(value, list) and all(isinstance(part, str) for part in value)
+        if name in _TEXTS and not isinstance(value, str) and not (name == "command" and words):
             raise UsageError(f"object {number}: {name} must be a string")
-        if name in _LISTS and not (isinstance(value, list) and all(isinstance(part, str) for part in value)):
+        if name in _LISTS and not words:
             raise UsageError(f"object {number}: {name} must be an array of strings")
     if not isinstance(item.get("exit_status", 0), int) or isinstance(item.get("exit_status"), bool):
         raise UsageError(f"object {number}: exit_status must be a whole number")
@@ -169,14 +170,23 @@ def _clean(context: Context, asked: dict[str, Any], agent: str) -> tuple[Draft, 
 def _as_run(body: dict[str, Any]) -> dict[str, Any]:
     """Write a reported run as `auto` writes its own."""
     said = dict(body)
-    if "command" in said:
-        try:
-            said["command"] = shlex.split(said["command"])
-        except ValueError:
-            said["command"] = [said["command"]]
+    if isinstance(said.get("command"), str):
+        said["command"] = _words(said["command"])
     if "output" in said:
         said["output"] = said["output"].encode("utf-8", "replace")[-_TAIL:].decode(errors="ignore")
     return said
+
+
+def _words(command: str) -> list[str]:
+    """Return a command's words: a JSON array as it is, else split as a shell would."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(command)
+        if isinstance(found, list) and found and all(isinstance(word, str) for word in found):
+            return found
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return [command]
 
 
 def _shown(value: Any) -> str:

@@ -150,7 +150,9 @@ def key(kind: str, body: dict[str, Any]) -> str:
 def outcome(kind: str, body: dict[str, Any]) -> str:
     """Return what came out: a run's exit status, or a short digest of a value, else ''."""
     if kind == "run":
-        return str(body.get("exit_status", ""))
+        # A command that could not even be started says nothing about what it would have done.
+        never_ran = body.get("exit_status") in (126, 127) and body.get("failure")
+        return "" if never_ran else str(body.get("exit_status", ""))
     if kind in ("decision", "fact") and "value" in body:
         value = json.dumps(body.get("value"), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:16]

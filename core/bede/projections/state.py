@@ -102,9 +102,9 @@ def _keyed(state: State, seq: int, kind: str, _task: str, key: str, outcome: str
 
 
 def _run(state: State, seq: int, _kind: str, _task: str, command: str, outcome: str, *_rest: str) -> None:
-    if not command:
+    if not (command and outcome):
         return
-    failed = outcome not in ("0", "")
+    failed = outcome != "0"
     runs, failures, last = state["runs"].get(command, (0, 0, 0))
     _renew(state["runs"], command, [runs + 1, failures + failed, max(seq, last)], RUNS)
     if seq < last:  # A merge brought it in; what came out later still holds.
