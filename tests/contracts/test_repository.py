@@ -381,6 +381,20 @@ class RepositoryContract:
         with closing(self.again(store)) as fresh:
             assert fresh.connection.execute("SELECT seq FROM memory ORDER BY seq").fetchall() == [(2,), (3,), (4,)]
 
+    def test_two_versions_that_write_by_turns_both_find_everything(self, store):
+        """Each finds the other's tables, and builds its own before it writes into them."""
+
+        class Newer(type(PROJECTIONS[0])):  # type: ignore[misc]
+            version = PROJECTIONS[0].version + 1
+
+        self.append(store, "old one")
+        with closing(self.again(store, projections=[Newer(), *PROJECTIONS[1:]])) as newer:
+            for repository, count in ((store, 2), (newer, 3), (newer, 4), (store, 5), (newer, 6)):
+                self.append(repository, f"number {count}")
+                rows = repository.connection.execute("SELECT seq FROM memory ORDER BY seq").fetchall()
+                assert rows == [(seq,) for seq in range(2, count + 2)]
+        assert store.verify().findings == ()
+
     def test_an_anchor_of_another_memory_does_not_hold(self, store, tmp_path):
         (tmp_path / "b").mkdir()
         with closing(self.make(tmp_path / "b")) as stranger, stranger.snapshot() as reading:
