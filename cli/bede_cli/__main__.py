@@ -6,15 +6,30 @@ server the SDK. What answers within a deadline gets a narrower door here, before
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Answer one command line and return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
-    from bede_cli import exits
+    with _silence():
+        from bede_cli import exits
 
     return exits.run(lambda: _answer(words), words)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Let an interrupt end the process at once while nothing has begun, instead of with Python's own traceback."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    yield
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, before)
 
 
 def _answer(words: list[str]) -> int:

@@ -298,8 +298,14 @@ class Pipe:
             try:
                 while data:
                     data = data[os.write(self._sink, data) :]
-            except OSError:
+            except BrokenPipeError:
                 self.leave()
+            except OSError as error:
+                # Nobody hears what is said here, but whoever looks for the reason finds it.
+                fault = Unavailable(f"the answer could not be written: {error.strerror}", hint="check standard output")
+                with suppress(OSError):
+                    os.write(2, terminal.line(fault.to_json()))
+                self.leave(fault.exit_status)
 
     def _end_when_done(self) -> None:
         with self._books:
@@ -307,7 +313,7 @@ class Pipe:
         if done:
             self.leave()
 
-    def leave(self) -> NoReturn:
+    def leave(self, status: int = 0) -> NoReturn:
         """End the process at once, though not in the middle of a line.
 
         Nothing is lost by that: what was acknowledged is on disk, and what was not is there as a whole or not at all.
@@ -316,4 +322,4 @@ class Pipe:
         try:
             self.farewell()
         finally:
-            os._exit(0)
+            os._exit(status)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bede import __version__
-from bede.errors import BedeError, NotFound, UsageError
+from bede.errors import BedeError, Conflict, NotFound, UsageError
 from bede.places import find_project, registered
 from bede_cli import exits, terminal
 from bede_cli.pipe import Greeting, Message, Pipe, is_enveloped
@@ -133,6 +133,7 @@ class Tools:
         self._window = window
         self._agent = agent
         self._repository: Repository | None = None
+        self._project = ""
         self._at_work = threading.Lock()
         effects = ("read",) if window["read_only"] else ("read", "append")
         self._verbs = {
@@ -176,9 +177,21 @@ class Tools:
             same_file(self._repository.connection)
         else:
             # An operation that needs the file meets the same error by itself, and says so; others do without.
+            opened: Repository | None = None
             with suppress(BedeError):
-                self._repository = Context(**self._window).repository
+                opened = Context(**self._window).repository
+            self._repository = self._known(opened) if opened else None
         return Context(**self._window, agent=agent, repository=self._repository)
+
+    def _known(self, repository: Repository) -> Repository:
+        """Return a repository that was opened, if it is the project that this server began with."""
+        with repository.snapshot() as reading:
+            found = str(reading.project()["uuid"])
+        self._project = self._project or found
+        if found != self._project:
+            repository.close()
+            raise Conflict("another project lies here than when the server began", hint="start the server again")
+        return repository
 
     def _forget(self) -> None:
         repository, self._repository = self._repository, None

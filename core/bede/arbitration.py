@@ -10,8 +10,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from bede.errors import BedeError, Rejected
+from bede.errors import BedeError, Rejected, UsageError
 from bede.identity import canonical, check_agent, check_label, check_task
+from bede.redact import redact
 
 #: Largest canonical body of one memory, in bytes; a longer text belongs into a file that the memory names.
 LARGEST = 1_000_000
@@ -79,9 +80,21 @@ def _judge_names(agent: str, body: dict[str, Any]) -> None:
     ):
         for value in values:
             try:
-                check(value)
+                public(check(value))
             except BedeError as error:
                 refuse(reason, error.message, error.hint)
+
+
+def public(name: str) -> str:
+    """Return a name that may stand in the log for ever: names are hashed into it, and no purge reaches them.
+
+    Raises:
+        UsageError: it looks like a secret.
+    """
+    shown = redact(name)
+    if shown != name:
+        raise UsageError(f"a name that looks like a secret: {shown}", hint="it could never be purged: choose another")
+    return name
 
 
 def _judge_task_memory(kind: str, body: dict[str, Any]) -> None:

@@ -130,11 +130,13 @@ class Context:
         """Return who acts: the one named, else the call's agent, else the setting, else the system's user.
 
         Raises:
-            UsageError: the name is malformed.
+            UsageError: the name is malformed, or looks like a secret.
         """
         name = agent or self._agent or self.config["agent.id"]
         if name:
-            return check_agent(name)
+            from bede.arbitration import public  # Only who writes has to have the rules about secrets.
+
+            return public(check_agent(name))
         for variable in ("USER", "LOGNAME", "USERNAME"):
             cleaned = "".join(char if char.isalnum() else "-" for char in self.environment.get(variable, "")).strip("-")
             if cleaned:
@@ -159,7 +161,7 @@ class Context:
         if self.stdin is None:
             raise UsageError("there is no standard input to read", hint="use --from FILE")
         try:
-            return self.stdin.read().decode("utf-8")
+            return self.stdin.read().decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not UTF-8: {error}") from error
 

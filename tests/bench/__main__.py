@@ -43,7 +43,7 @@ def _parts(quick: bool) -> dict[str, Callable[[], Any]]:
         "append": lambda: writing.append(500 if quick else 3_000),
         "writers": lambda: writing.writers(8, 2 if quick else 5),
         "verify": lambda: writing.verify(5_000 if quick else 50_000),
-        "disk": lambda: writing.disk(1_000),
+        "disk": lambda: [writing.disk(1_000), writing.disk(2_000 if quick else 10_000)],
         "branching": lambda: [looking.branching(size) for size in sizes],
         "searching": lambda: [looking.searching(size) for size in ((10_000,) if quick else (100_000, 1_000_000))],
         "commands": lambda: faces.commands(5 if quick else 21),

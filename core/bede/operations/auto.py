@@ -29,6 +29,8 @@ from bede.redact import redact_value
 #: Exit status when Bede itself fails before the command runs: that of `env`, `timeout` and container runners.
 WRAPPER = 125
 
+_RECALL = "recall-"
+
 Kind = Literal["run", "status_update", "task_handoff"]
 
 
@@ -187,7 +189,7 @@ class _Call:
         directory = self.context.directory
         before = look(directory)
         began = self.context.now()
-        with _handed_over(known.recall) as file:
+        with _handed_over(known.recall, self.context.project.folder) as file:
             ran = run(self.command, environment=self._environment(known, file), directory=directory)
         with undisturbed():
             return self._ended(known, ran, began, before)
@@ -275,9 +277,14 @@ def _printable(word: str) -> str:
 
 
 @contextmanager
-def _handed_over(text: str) -> Iterator[str]:
-    """Keep the recall in a private file for as long as the child runs."""
-    handle, path = tempfile.mkstemp(prefix="bede-", suffix=".md")
+def _handed_over(text: str, folder: Path) -> Iterator[str]:
+    """Keep the recall in a private file beside the memory for as long as the child runs."""
+    _sweep(folder)
+    prefix = f"{_RECALL}{os.getpid()}-"
+    try:
+        handle, path = tempfile.mkstemp(prefix=prefix, suffix=".md", dir=folder)
+    except OSError:
+        handle, path = tempfile.mkstemp(prefix=prefix, suffix=".md")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text + "\n" if text else "")
@@ -285,6 +292,19 @@ def _handed_over(text: str) -> Iterator[str]:
     finally:
         with suppress(OSError):
             Path(path).unlink()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what runs left behind that were killed."""
+    if os.name != "posix":
+        return  # Asking for a process there could end it.
+    for path in folder.glob(f"{_RECALL}[0-9]*-*.md"):
+        owner = path.name.removeprefix(_RECALL).partition("-")[0]
+        with suppress(OSError, OverflowError, ValueError):
+            try:
+                os.kill(int(owner), 0)
+            except ProcessLookupError:
+                path.unlink()
 
 
 def _write(path: Path, result: AutoResult) -> AutoResult:

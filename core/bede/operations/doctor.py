@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from bede.answers.ranking import find
 from bede.context import Context
 from bede.errors import BedeError, RepositoryNotFound
 from bede.operation import operation
 from bede.places import DATABASE, FOLDER
+from bede.projections.memory import Filter, newest
+from bede.projections.state import state_at
 from bede.records import Record
 from bede.repository import registry
 from bede.repository.connection import has_text_search
@@ -62,7 +65,7 @@ def doctor(context: Context) -> DoctorResult:
     Changes nothing.
     """
     checks: list[Check] = []
-    for look in (_runtime, _settings, _project, _modes, _room, _integrity, _history, _registry, _server):
+    for look in (_runtime, _settings, _project, _modes, _room, _integrity, _projections, _history, _registry, _server):
         checks += _guarded(look, context)
     return DoctorResult(all(check.outcome != "fail" for check in checks), tuple(checks))
 
@@ -136,6 +139,16 @@ def _integrity(context: Context) -> Iterator[Check]:
     said = context.history().integrity()
     fine = said == ["ok"]
     yield Check("integrity", "ok" if fine else "fail", "; ".join(said[:5]), "" if fine else "restore a backup")
+
+
+def _projections(context: Context) -> Iterator[Check]:
+    """Ask each projection something, as the everyday verbs do."""
+    with context.repository.snapshot() as reading:
+        place = context.look(reading)
+        state_at(reading.connection, place.line, place.position)
+        found = newest(reading.connection, reading.spans(place), Filter(status="all"), 1)
+        find(reading, reading.spans(place), "bede", Filter(), 1, context.now())
+    yield Check("indexes", "ok", "all answer" if found else "all answer, and there is no memory yet")
 
 
 def _history(context: Context) -> Iterator[Check]:

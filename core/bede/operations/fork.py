@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from bede.arbitration import public
 from bede.context import Context
 from bede.errors import Conflict, UsageError
 from bede.identity import check_branch
@@ -41,7 +42,7 @@ def fork(
 
     Nothing is copied. The branch sees all that its first event saw, and goes its own way from there.
     """
-    check_branch(name)
+    public(check_branch(name))
     with context.repository.write("fork", context.actor(agent_id), context.now()) as writing:
         existing = writing.find(name)
         if delete:

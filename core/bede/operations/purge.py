@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.context import Context
-from bede.errors import Conflict, UsageError
+from bede.errors import Busy, Conflict, Unavailable, UsageError
 from bede.operation import Field, operation
 from bede.records import Record
 
@@ -50,11 +50,24 @@ def purge(
             reason="others_work",
         )
     gone = [event for event in events.values() if event.body is not None]
+    if yes and not gone:
+        _wipe(context)
     if yes and gone:
         with context.repository.write("purge", actor, context.now()) as writing:
             writing.purge([event.seq for event in gone])
     if yes:  # Also again: the call before may have been stopped on its way.
-        context.repository.wipe()
+        _wipe(context)
     already = tuple(event.id for event in events.values() if event.body is None)
     word = "unchanged" if not gone else "purged" if yes else "planned"
     return PurgeResult(word, tuple(event.id for event in gone), already)
+
+
+def _wipe(context: Context) -> None:
+    """Wipe what the purged text left in free pages; that it was purged is a fact already, whatever happens here."""
+    try:
+        context.repository.wipe()
+    except (Busy, Unavailable) as error:
+        raise Unavailable(
+            f"the payloads are destroyed, but free pages and the write-ahead log could not be wiped: {error.message}",
+            hint="free some space, let other readers end, and run 'bede purge' once more",
+        ) from error

@@ -84,7 +84,7 @@ def store(
     value: Annotated[str | None, Field("What was decided, or holds")] = None,
     rationale: Annotated[str, Field("Why")] = "",
     command: Annotated[str, Field("For run: the command, split as a shell would, or a JSON array")] = "",
-    exit_status: Annotated[int | None, Field("For run: how it ended")] = None,
+    exit_status: Annotated[int | None, Field("For run: how it ended", ge=-(2**31), le=2**32 - 1)] = None,
     output: Annotated[str, Field("For run: the end of what it printed")] = "",
     from_: Annotated[Path | None, Field("Read JSON from a file, one object a line for many", cli_only=True)] = None,
 ) -> StoreResult:
@@ -110,7 +110,7 @@ def _read(context: Context, path: Path | None) -> list[dict[str, Any]]:
         text = context.lines_in()
     else:
         try:
-            text = (context.directory / path).read_text(encoding="utf-8")
+            text = (context.directory / path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {path}: {error}") from error
     return [_check_fields(item, number) for number, item in _objects(text)]
@@ -119,7 +119,7 @@ def _read(context: Context, path: Path | None) -> list[dict[str, Any]]:
 def _objects(text: str) -> Iterator[tuple[int, Any]]:
     """Yield the objects of a JSON document, or of JSON lines, each with its line."""
     try:
-        whole = json.loads(text)
+        whole = _parsed(text)
         yield from enumerate(whole if isinstance(whole, list) else [whole], start=1)
     except RecursionError as error:
         raise UsageError("the JSON is nested too deep") from error
@@ -127,9 +127,23 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
         for number, line in enumerate(text.splitlines(), start=1):
             if line.strip():
                 try:
-                    yield number, json.loads(line)
+                    yield number, _parsed(line)
                 except (ValueError, RecursionError) as error:
                     raise UsageError(f"line {number} is not JSON: {error}", hint="write one object a line") from error
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that is given twice: whichever won, the other would be lost without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"the key {twice!r} is given twice in one object", hint="give each key once")
+    return found
 
 
 def _check_fields(item: Any, number: int) -> dict[str, Any]:
@@ -143,8 +157,9 @@ def _check_fields(item: Any, number: int) -> dict[str, Any]:
             raise UsageError(f"object {number}: {name} must be a string")
         if name in _LISTS and not words:
             raise UsageError(f"object {number}: {name} must be an array of strings")
-    if not isinstance(item.get("exit_status", 0), int) or isinstance(item.get("exit_status"), bool):
-        raise UsageError(f"object {number}: exit_status must be a whole number")
+    status = item.get("exit_status", 0)
+    if not isinstance(status, int) or isinstance(status, bool) or not -(2**31) <= status < 2**32:
+        raise UsageError(f"object {number}: exit_status must be a whole number of 32 bits")
     if item.get("kind", "note") not in KINDS:
         raise UsageError(f"object {number}: no kind {item['kind']!r}", hint=f"one of {', '.join(KINDS)}")
     return item

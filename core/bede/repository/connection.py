@@ -309,6 +309,8 @@ def _translate(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> BedeErr
         return Unavailable(f"the database cannot be written: {text}", hint="check the permissions and the disk")
     if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
         return Unavailable(f"the database cannot be reached: {text}", hint="check the disk, then run 'bede doctor'")
+    if "no such table" in text or "no such column" in text:
+        return Corrupt(f"the database lacks a part: {text}", hint="run 'bede reindex', then 'bede verify'")
     return Corrupt(f"the database does not answer as it should: {text}", hint="run 'bede verify'")
 
 

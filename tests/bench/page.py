@@ -1,0 +1,133 @@
+"""`python -m bench.page RESULT.json`: the table of docs/benchmarks.md, from one run's own output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Row = tuple[str, str, str, bool | None, str]
+
+
+def main() -> int:
+    """Print the page of a run."""
+    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    print(_HEAD.format(**found["machine"], before=found["machine"]["load"]))
+    print("| what | aim | measured | holds | peers, same run |\n|---|---|---|---|---|")
+    for what, aim, value, holds, peer in rows(found, found.get("peers", {})):
+        word = "–" if holds is None else "yes" if holds else "**no**"
+        print(f"| {what} | {aim} | {value} | {word} | {peer or '–'} |")
+    print(_FOOT)
+    return 0
+
+
+def rows(found: dict[str, Any], peers: dict[str, Any]) -> Iterator[Row]:
+    """Yield what was promised, what was measured, and whether it holds."""
+    kernel, graph = peers.get("memkernel-mcp", {}), peers.get("remagraph", {})
+    yield from _writing(found, kernel, graph)
+    yield from _branching(found, kernel)
+    yield from _searching(found, graph)
+    yield from _faces(found, kernel, graph)
+    yield from _reducing(found, kernel)
+
+
+def _ms(value: Any, key: str = "p50_ms") -> str:
+    return f"{value[key]:.2f} ms" if isinstance(value, dict) and key in value else "not run"
+
+
+def _writing(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:
+    item = found["append"]
+    said = f"{item['ratio_p50']:.2f} ({_ms(item['append'])} against {_ms(item['bare'])}; mean {item['ratio_mean']:.2f})"
+    peer = kernel.get("append", {}).get("full_without_compaction", {}).get("ratio_p50", "not run")
+    fine = item["ratio_p50"] <= 2
+    yield "append with projections, FULL, p50 of a bare commit", "≤ 2", said, fine, f"MemKernel {peer}"
+    item = found["writers"]
+    said = f"{item['events_per_s']}/s, lost {item['lost']}, failed {item['failed']}, least/most {item['least_of_most']}"
+    fine = item["events_per_s"] >= 3000 and not item["lost"] and not item["failed"] and item["least_of_most"] >= 0.4
+    theirs = kernel.get("writers", {}).get("full_without_compaction", {})
+    peer = f"MemKernel {theirs.get('events_per_s')}/s, least/most {theirs.get('least_of_most')}"
+    yield "8 processes appending", "≥ 3,000/s, 0 lost, 0 failed, ≥ 0.4", said, fine, peer
+    item = found["verify"]
+    yield f"verify {item['events']:,} events", "≤ 500 ms", _ms(item), item["p50_ms"] <= 500, "MemKernel 1.4 to 1.7 s"
+    peer = f"RemaGraph {graph.get('bytes_per_memory')} B, MemKernel {kernel.get('bytes_per_memory')} B a note"
+    for item in found["disk"]:
+        fine = item["mb_per_1k"] <= 1.2
+        yield f"disk, {item['memories']:,} memories of 300 B", "≤ 1.2 MB per 1k", f"{item['mb_per_1k']} MB", fine, peer
+
+
+def _branching(found: dict[str, Any], kernel: dict[str, Any]) -> Iterator[Row]:
+    theirs = {item["events"]: item for item in kernel.get("branching", [])}
+    first = found["branching"][0]
+    for item in found["branching"]:
+        count, peer = item["events"], theirs.get(item["events"], {})
+        for name in ("fork_head", "fork_anywhere", "rollback_5", "rollback_all", "diff"):
+            ratio = item[name]["p50_ms"] / first[name]["p50_ms"]
+            fine = item[name]["p50_ms"] <= 5 and ratio <= 2
+            said = f"{_ms(item[name])} ({ratio:.2f}× 1k)"
+            yield f"{name.replace('_', ' ')}, {count:,} events", "≤ 5 ms, flat", said, fine, _peer(peer, name)
+        for name in ("context", "context_after_fork", "context_after_rollback"):
+            fine = item[name]["p50_ms"] <= 10
+            yield f"{name.replace('_', ' ')}, {count:,} events", "≤ 10 ms", _ms(item[name]), fine, _peer(peer, name)
+
+
+def _peer(peer: dict[str, Any], name: str) -> str:
+    value = peer.get(name)
+    return f"MemKernel {_ms(value) if isinstance(value, dict) else value}" if value else ""
+
+
+def _searching(found: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:
+    aims = {100_000: {"rare": 5, "commonest": 60}, 1_000_000: {"rare": 20, "commonest": 150}}
+    theirs = {item["memories"]: item for item in graph.get("searching", [])}
+    for item in found["searching"]:
+        count = item["memories"]
+        for name in ("rare", "commonest", "one_rare", "one_common", "nothing"):
+            aim = aims.get(count, {}).get(name)
+            said = f"{_ms(item[name], 'p95_ms')} (p50 {_ms(item[name])})"
+            peer = theirs.get(count, {}).get(name)
+            told = f"RemaGraph {_ms(peer, 'p95_ms')}" if isinstance(peer, dict) else ""
+            fine = None if aim is None else item[name]["p95_ms"] <= aim
+            yield f"search {name}, {count:,}, p95", f"≤ {aim} ms" if aim else "–", said, fine, told
+
+
+def _faces(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:
+    for name in ("status", "search", "store"):
+        value = found["commands"][name]["of_typer"]
+        peer = ", ".join(
+            f"{who} {data['commands'][name]['of_typer']}×"
+            for who, data in (("RemaGraph", graph), ("MemKernel", kernel))
+            if name in data.get("commands", {})
+        )
+        yield f"`bede {name}`, whole process", "≤ 1.3× minimal Typer", f"{value}×", value <= 1.3, peer
+    value = found["server"]["ratio"]
+    peer = f"MemKernel {kernel.get('server', {}).get('ratio')}×, RemaGraph {graph.get('server', {}).get('ratio')}×"
+    yield "MCP spawn to `initialize` answered", "≤ 1.1× smallest server", f"{value}×", value <= 1.1, peer
+    value = found["tools"]["tokens"]
+    peer = f"MemKernel {kernel.get('tools', {}).get('tokens')}, RemaGraph {graph.get('tools', {}).get('tokens')}"
+    yield "tokens of the default `tools/list`", "≤ 1,800", str(value), value <= 1800, peer
+
+
+def _reducing(found: dict[str, Any], kernel: dict[str, Any]) -> Iterator[Row]:
+    theirs = {item["workload"]: item for item in kernel.get("reductions", []) if isinstance(item, dict)}
+    for item in found["reductions"]:
+        fine = item["reduction"] >= 0.93 and item["within_budget"] and item["state_equal"]
+        said = f"{item['reduction']:.1%} ({item['raw_tokens']:,} → {item['context_tokens']:,}), state equal"
+        peer = theirs.get(item["workload"], {}).get("reduction")
+        yield f"context, {item['workload']}", "≥ 93 %", said, fine, f"MemKernel {peer:.1%}" if peer else ""
+
+
+_HEAD = """# Benchmarks
+
+One run of `scripts/bench --peers`, written down by `python -m bench.page`. Machine: {system} {machine}, {processors}
+processors, Python {python}, SQLite {sqlite}, load at the start {before}. The processors were shared with other work:
+read ratios, not times. What each figure means, and what cannot be compared, stands in
+[the method](records/benchmarks.md).
+"""
+_FOOT = """
+A **no** is a miss. Times of the peers are of the same run and the same data where the packages allow it; "not run"
+says where they do not (the method tells why).
+"""
+
+if __name__ == "__main__":
+    sys.exit(main())
