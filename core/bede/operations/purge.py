@@ -50,8 +50,6 @@ def purge(
             reason="others_work",
         )
     gone = [event for event in events.values() if event.body is not None]
-    if yes and not gone:
-        _wipe(context)
     if yes and gone:
         with context.repository.write("purge", actor, context.now()) as writing:
             writing.purge([event.seq for event in gone])
