@@ -107,8 +107,8 @@ def disk(count: int) -> dict[str, Any]:
             with store.write("store", "bench", number + 1) as writing:
                 writing.append("main", [memory(words, number)])
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        size = sum(path.stat().st_size for path in Path(folder / ".bede").iterdir())
         store.close()
+        size = sum(path.stat().st_size for path in Path(folder / ".bede").iterdir())
     return {"memories": count, "bytes_per_memory": round(size / count), "mb_per_1k": round(size / count / 1000, 3)}
 
 

@@ -391,7 +391,7 @@ def _traces(connection: sqlite3.Connection, *secrets: str) -> list[str]:
     """Return which of these stand anywhere in the tables of the index."""
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     cells: list[bytes] = []
-    for table in (name for name in tables if re.fullmatch(r"text_(words|grams)_(data|idx)|text_term|text_fresh", name)):
+    for table in (name for name in tables if re.fullmatch(r"text_words_(data|idx)|text_term|text_fresh", name)):
         for row in connection.execute(f"SELECT * FROM {table}"):
             cells += [cell if isinstance(cell, bytes) else str(cell).encode() for cell in row]
     assert cells

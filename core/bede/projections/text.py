@@ -1,8 +1,8 @@
 """The text index: which memories a query is about, best first.
 
-An inverted index of words (FTS5, contentless, Porter stems) and an index of character grams over the *vocabulary*,
-not over the texts. New rows wait in `text_fresh` and enter both by the batch, because a commit that touches FTS5
-costs four times a bare one. A query is data: every literal that is stored is found, in the middle of words too.
+An inverted index of words (FTS5, contentless, Porter stems) and the *vocabulary*, in which parts of words are looked
+for. New rows wait in `text_fresh` and enter both by the batch, because a commit that touches FTS5 costs four times a
+bare one. A query is data: every literal that is stored is found, in the middle of words too.
 Never holds the text of more than a batch, never decides what a caller may see, never writes while searching.
 `docs/records/search.md` has the reasons and the figures.
 """
@@ -44,12 +44,8 @@ _TABLES = (
   body, content='', tokenize = "porter unicode61 remove_diacritics 0 categories 'L* N* M* S* P* C*'"
 )""",
     """CREATE TABLE text_term (   -- derived: every word of the indexed texts
-  id INTEGER PRIMARY KEY,
-  term TEXT NOT NULL UNIQUE
-) STRICT""",
-    """CREATE VIRTUAL TABLE text_grams USING fts5 (
-  term, content='', columnsize=0, detail=none, tokenize = 'trigram'
-)""",
+  term TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID""",
     """CREATE TABLE text_fresh (  -- derived: rows that wait to be indexed
   seq INTEGER PRIMARY KEY,
   text TEXT NOT NULL
@@ -63,7 +59,6 @@ _TABLES = (
     "INSERT INTO text_state VALUES (0, 0, 0, 0)",
     # Left to itself FTS5 now and then rewrites most of the index within one append; see `_merge`.
     "INSERT INTO text_words (text_words, rank) VALUES ('automerge', 0), ('crisismerge', 1000)",
-    "INSERT INTO text_grams (text_grams, rank) VALUES ('automerge', 0), ('crisismerge', 1000)",
 )
 
 Read = Callable[[Sequence[int]], Mapping[int, str]]
@@ -86,7 +81,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 def drop(connection: sqlite3.Connection) -> None:
     """Remove the tables."""
-    for table in ("text_words", "text_grams", "text_term", "text_fresh", "text_state"):
+    for table in ("text_words", "text_term", "text_fresh", "text_state"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
@@ -125,7 +120,6 @@ def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> N
     _count(connection, gone, -1)
     _forget(connection, used)
     connection.execute("INSERT INTO text_words (text_words) VALUES ('optimize')")
-    connection.execute("INSERT INTO text_grams (text_grams) VALUES ('optimize')")
 
 
 def candidates(connection: sqlite3.Connection, query: str, *, limit: int, read: Read, admit: Admit) -> list[Hit]:
@@ -161,7 +155,6 @@ def _merge(connection: sqlite3.Connection, rows: int) -> None:
     """Do a small, steady share of merging: enough that segments stay few however many rows there will be."""
     pages = max(16, rows // 2)
     connection.execute("INSERT INTO text_words (text_words, rank) VALUES ('merge', ?)", (pages,))
-    connection.execute("INSERT INTO text_grams (text_grams, rank) VALUES ('merge', ?)", (pages // 2,))
 
 
 def _count(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]], sign: int) -> None:
@@ -175,17 +168,11 @@ def _count(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]], sign
 
 
 def _learn(connection: sqlite3.Connection, used: set[str]) -> None:
-    """Add what is new among words to the vocabulary and its grams."""
+    """Add what is new among words to the vocabulary."""
     new = connection.execute(
         "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT term FROM text_term)", (json.dumps(sorted(used)),)
     ).fetchall()
-    if not new:
-        return
-    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM text_term").fetchone()
-    connection.executemany("INSERT INTO text_term (term) VALUES (?)", new)
-    connection.execute(
-        "INSERT INTO text_grams (rowid, term) SELECT id, term FROM text_term WHERE id > ? ORDER BY id", (last,)
-    )
+    connection.executemany("INSERT INTO text_term VALUES (?)", new)
 
 
 def _forget(connection: sqlite3.Connection, used: set[str]) -> None:
@@ -194,11 +181,10 @@ def _forget(connection: sqlite3.Connection, used: set[str]) -> None:
     for root, word in roots.items():
         if next(_newest(connection, _phrase((word,))), None) is None:
             rows = connection.execute(
-                "SELECT id, term FROM text_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)", (root[:-1] or root,)
+                "SELECT term FROM text_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)", (root[:-1] or root,)
             ).fetchall()
-            gone = [row for row in rows if row[1] == word or (row[1].isascii() and words.stem(row[1]) == root)]
-            connection.executemany("INSERT INTO text_grams (text_grams, rowid, term) VALUES ('delete', ?, ?)", gone)
-            connection.executemany("DELETE FROM text_term WHERE id = ?", [row[:1] for row in gone])
+            gone = [row for row in rows if row[0] == word or (row[0].isascii() and words.stem(row[0]) == root)]
+            connection.executemany("DELETE FROM text_term WHERE term = ?", gone)
 
 
 def _is_indexed(connection: sqlite3.Connection, seq: int) -> bool:
@@ -415,21 +401,19 @@ class _Search:
         return self._spelled(how, token) if words.is_word(token) else None
 
     def _spelled(self, how: str, part: str) -> list[str] | None:
-        """Return the words of the vocabulary that start with, end with or hold a part; None for too many to tell."""
+        """Return the words of the vocabulary that start with, end with or hold a part; None for too many to tell.
+
+        Ends and middles are looked for in every word there is: a tenth of a second for a million of them, and only
+        where the whole query was not found.
+        """
         if how == "starts":
-            where, values = "term >= ?1 AND term < ?1 || char(0x10ffff)", [part]
-        elif how == "ends":
-            where, values = "substr(term, -length(?1)) = ?1", [part]
-        else:
-            where, values = "instr(term, ?1)", [part]
-        grams = {part[start : start + 3] for start in (*range(0, len(part) - 2, 3), len(part) - 3) if start >= 0}
-        if grams and how != "starts":
-            where += " AND id IN (SELECT rowid FROM text_grams WHERE text_grams MATCH ?2)"
-            values.append(" AND ".join(_phrase((gram,)) for gram in grams))
-        elif how != "starts" and self.scores:
+            where = "term >= ?1 AND term < ?1 || char(0x10ffff)"
+        elif len(part) < 3 and self.scores:
             return None
+        else:
+            where = "substr(term, -length(?1)) = ?1" if how == "ends" else "instr(term, ?1)"
         most = 4 * SPELLINGS if self.torn else SPELLINGS
-        found = self.connection.execute(f"SELECT term FROM text_term WHERE {where} LIMIT {most + 1}", values)
+        found = self.connection.execute(f"SELECT term FROM text_term WHERE {where} LIMIT {most + 1}", (part,))
         terms = [term for (term,) in found]
         return terms if len(terms) <= most else None
 
