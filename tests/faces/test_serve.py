@@ -708,7 +708,7 @@ def test_a_removed_database_is_noticed_and_found_again(project: Path, tools: Too
     assert tools.call("status", {})[2] is False
 
 
-def test_a_replaced_database_is_told_once(project: Path, tools: Tools, clock: Any) -> None:
+def test_another_project_in_its_place_is_refused_until_it_is_back(project: Path, tools: Tools, clock: Any) -> None:
     before = tools.call("status", {})[0]["project_id"]
     database = project / ".bede" / "bede.db"
     database.rename(project / "away.db")
@@ -717,8 +717,13 @@ def test_a_replaced_database_is_told_once(project: Path, tools: Tools, clock: An
     load("init").function(Context(directory=project, clock=clock))
     body, _, failed = tools.call("store", note("This must not end in somebody else's memory unseen"))
     assert failed and body["code"] == "conflict"
+    body, _, failed = tools.call("status", {})
+    assert failed and body["code"] == "conflict"
+    (project / "away.db").replace(database)
+    for name in ("bede.db-wal", "bede.db-shm"):
+        (project / ".bede" / name).unlink(missing_ok=True)
     after, _, failed = tools.call("status", {})
-    assert not failed and after["project_id"] != before
+    assert not failed and after["project_id"] == before
 
 
 def test_read_only_offers_no_tool_that_writes(project: Path, tools: Tools) -> None:

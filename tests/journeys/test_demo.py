@@ -23,7 +23,7 @@ def test_demo_runs_to_its_end(tmp_path):
         [ROOT / "scripts" / "demo"], capture_output=True, text=True, timeout=300, env=environment, check=False
     )
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
-    for shown in ("exit status 1", "integer cents", "rolled back", "tools:", "because floats lose cents"):
+    for shown in ("exit status 1", "integer cents", "went back from", "tools:", "because floats lose cents"):
         assert shown in ran.stdout, (shown, ran.stdout)
     assert not (tmp_path / ".local").exists(), "the demo must leave the user's folders alone"
 

@@ -13,21 +13,10 @@ from bede.context import Context
 from bede.errors import UsageError
 from bede.identity import instant
 from bede.operation import Field, operation
-from bede.projections.memory import KINDS, Filter, newest
+from bede.projections.memory import KINDS, Filter, Kind, newest
 from bede.records import Record, Spans
 from bede.repository import Reading
 
-Kind = Literal[
-    "task_handoff",
-    "status_update",
-    "discovered_constraint",
-    "fleet_member",
-    "decision",
-    "fact",
-    "task",
-    "note",
-    "run",
-]
 #: Characters of a query: the answer repeats it.
 _LONGEST = 10_000
 Status = Literal["active", "superseded", "invalidated", "all"]

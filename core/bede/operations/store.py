@@ -8,29 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from bede.arbitration import find_duplicate, judge, refuse
 from bede.context import Context
 from bede.errors import BedeError, NotFound, Rejected, UsageError
 from bede.identity import canonical
 from bede.operation import Field, operation
-from bede.projections.memory import KINDS, Filter, endings, holders, newest
+from bede.projections.memory import KINDS, Filter, Kind, endings, holders, newest
 from bede.records import Draft, Record, Spans
 from bede.redact import redact_value
 from bede.repository import Reading, Writing
 
-Kind = Literal[
-    "task_handoff",
-    "status_update",
-    "discovered_constraint",
-    "fleet_member",
-    "decision",
-    "fact",
-    "task",
-    "note",
-    "run",
-]
 _LISTS = ("learnings", "tags", "labels", "invalidates")
 _TEXTS = ("task_id", "agent_id", "kind", "summary", "handoff_note", "key", "rationale", "command", "output")
 _FIELDS = (*_TEXTS, *_LISTS, "value", "exit_status")

@@ -11,12 +11,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from bede.records import Event, Spans
 
-#: Kinds whose events are memories, in the order of help; `run` is what `auto` records.
-KINDS = (
+#: What sorts of memory there are, in the order of help; `run` is what `auto` records.
+Kind = Literal[
     "task_handoff",
     "status_update",
     "discovered_constraint",
@@ -26,7 +26,8 @@ KINDS = (
     "task",
     "note",
     "run",
-)
+]
+KINDS: tuple[str, ...] = get_args(Kind)
 
 #: How an event ends another, with the letter that stands for it in `memory.ends`.
 ENDINGS = {"supersedes": "s", "invalidates": "i"}
