@@ -33,8 +33,8 @@ def checkout(
 ) -> CheckoutResult:
     """Let this worktree work on another branch.
 
-    Each git worktree has its own, and everyone who works in this one moves with it, unless `BEDE_BRANCH` or --branch says
-    otherwise.
+    Each git worktree has its own, and everyone who works in this one moves with it, unless `BEDE_BRANCH` or --branch
+    says otherwise.
     """
     worktree = context.project.worktree
     note: dict[str, str] = {}
