@@ -250,7 +250,7 @@ def merge(body: Body) -> Iterator[RenderableType]:
     if body["outcome"] == "unchanged":
         yield sentence(branch, " has all of ", (body["merged"], ID), " already")
         return
-    came = f" {body['outcome']}: {_count(body['events'], 'event')} of "
+    came = f" {'would be ' if body['dry_run'] else ''}{body['outcome']}: {_count(body['events'], 'event')} of "
     reached = sentence(" to ", (body["head"], ID)) if body["head"] else ""
     yield sentence(branch, came, (body["merged"], ID), ", from ", (body["before"], ID), reached)
     if body["taken"]:

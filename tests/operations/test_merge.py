@@ -213,6 +213,7 @@ def test_a_dry_run_tells_what_a_merge_would_do_and_does_nothing(two):
     assert two.main.repository.verify() == before
     done = merge(two.main, "idea", ours=True)
     assert told.resolved == done.resolved
+    assert (told.dry_run, done.dry_run) == (True, False)
     assert (told.outcome, told.events, told.taken) == (done.outcome, done.events, done.taken)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from bede.answers.threeway import Change, changes
@@ -31,7 +31,7 @@ class Resolved(Record):
 
 @dataclass(frozen=True, slots=True)
 class MergeResult(Record):
-    """What the merge did: `merged`, `fast-forward` or `unchanged`."""
+    """What the merge did, or on a dry run would do: `merged`, `fast-forward` or `unchanged`."""
 
     SCHEMA: ClassVar[str] = "merge/1"
 
@@ -43,6 +43,7 @@ class MergeResult(Record):
     events: int
     taken: tuple[str, ...]
     resolved: tuple[Resolved, ...]
+    dry_run: bool = False
 
 
 @operation(effect="append", toolset="branches")
@@ -67,7 +68,7 @@ def merge(
     actor, now = context.actor(agent_id), context.now()
     if dry_run:
         with context.repository.snapshot() as reading:
-            return _plan(reading, context.branch(reading), source, settle)[0]
+            return replace(_plan(reading, context.branch(reading), source, settle)[0], dry_run=True)
     with context.repository.write("merge", actor, now) as writing:
         branch = context.branch(writing)
         result, drafts = _plan(writing, branch, source, settle)
@@ -188,13 +189,4 @@ def _carry_out(writing: Writing, result: MergeResult, drafts: list[Draft]) -> Me
     if not drafts:
         return result
     events = writing.append(result.branch, drafts, merged=other)
-    return MergeResult(
-        result.outcome,
-        result.branch,
-        events[-1].id,
-        result.before,
-        result.merged,
-        result.events,
-        result.taken,
-        result.resolved,
-    )
+    return replace(result, head=events[-1].id)
