@@ -74,7 +74,7 @@ def _branching(found: dict[str, Any], kernel: dict[str, Any]) -> Iterator[Row]:
 
 def _peer(peer: dict[str, Any], name: str) -> str:
     value = peer.get(name)
-    return f"MemKernel {_ms(value) if isinstance(value, dict) else value}" if value else ""
+    return f"MemKernel {_ms(value) if isinstance(value, dict) else str(value).split(':')[0]}" if value else ""
 
 
 def _searching(found: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:

@@ -30,7 +30,7 @@ def find(
     def let(seqs: Sequence[int]) -> set[int]:
         return admit(connection, seqs, seen, wanted)
 
-    hits = text.candidates(connection, query, limit=max(limit, 50), read=read, admit=let)
+    hits = text.candidates(connection, query, limit=max(limit, 30), read=read, admit=let)
     read([hit.seq for hit in hits])
     scores = {hit.seq: hit.score * _weight(events[hit.seq], task, now) for hit in hits if hit.seq in events}
     best = sorted(scores, key=lambda seq: (-scores[seq], -seq))
