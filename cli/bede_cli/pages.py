@@ -195,10 +195,11 @@ def doctor(body: Body) -> Iterator[RenderableType]:
 
 
 def config(body: Body) -> Iterator[RenderableType]:
-    """Show one setting a line, with the layer that it comes from and what it means."""
+    """Show one setting a line and what it means, and on demand the file or variable that it comes from."""
     for item in body["settings"]:
         value = f" = {plain(item['value'])}" if item["value"] != "" else " is not set"
-        yield sentence((item["key"], NAME), value, (f"  ({item['origin'] or item['layer']})", KIND))
+        origin = item["origin"] if body["origins"] and item["origin"] else item["layer"]
+        yield sentence((item["key"], NAME), value, (f"  ({origin})", KIND))
         yield from indented(text(item["description"], QUIET))
     if body["written"]:
         yield sentence(("wrote ", QUIET), body["written"])

@@ -191,3 +191,11 @@ def test_exit_statuses(bede, project):
     (project / ".bede/config.toml").write_text("[")
     assert bede("search", "x", cwd=project).status == 2
     assert bede("config", cwd=project).error()["code"] == "usage"
+
+
+def test_a_page_names_the_file_only_when_it_is_asked_for(bede, project):
+    bede("config", "agent.id", "ada")
+    short, long = (bede("config", "agent.id", "--pretty", *words).out for words in ((), ("--origin",)))
+    assert "(project)" in short
+    assert "config.toml" not in short
+    assert "config.toml" in "".join(long.split())

@@ -28,12 +28,13 @@ class SettingView(Record):
 
 @dataclass(frozen=True, slots=True)
 class ConfigResult(Record):
-    """The settings asked for; `written` names the file that was changed."""
+    """The settings asked for; `written` names the file that was changed, `origins` whether a page shows them."""
 
     SCHEMA: ClassVar[str] = "config/1"
 
     settings: tuple[SettingView, ...]
     written: str
+    origins: bool
 
 
 @operation(effect="host")
@@ -70,7 +71,7 @@ def config(
         )
         for item in settings
     )
-    return ConfigResult(views, written)
+    return ConfigResult(views, written, origin)
 
 
 def _check(read: Any, key: str, value: str) -> None:
