@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from bede.errors import BedeError, Rejected, UsageError
 from bede.identity import canonical, check_agent, check_label, check_task
@@ -202,6 +202,6 @@ def overlap(one: set[str], other: set[str]) -> float:
     return len(one & other) / union if union else 1.0
 
 
-def refuse(reason: str, message: str, hint: str = "") -> None:
+def refuse(reason: str, message: str, hint: str = "") -> NoReturn:
     """Raise the refusal."""
     raise Rejected(message, hint=hint, reason=reason)

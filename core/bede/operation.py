@@ -26,9 +26,9 @@ class Field:
     pattern: str | None = None
     short: str | None = None
     metavar: str | None = None
-    #: The value may be given as a JSON array as well as by repeating the flag.
+    #: Left out of help and manual.
     hidden: bool = False
-    #: Where the value is offered: a parameter of the machine (paths, streams) is not offered over MCP.
+    #: Not offered over MCP: what only means something on this machine (paths, streams).
     cli_only: bool = False
 
 

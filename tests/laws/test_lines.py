@@ -11,7 +11,7 @@ from laws.histories import Walker, ancestors, opened, parents, steps
 from bede.errors import NotFound, UsageError
 from bede.records import Place, Spans
 from bede.repository import Reading
-from bede.repository.lines import beyond, common, sees
+from bede.repository.lines import beyond, common
 
 ACTIONS = ("append", "append", "append", "fork", "rollback", "merge", "undo", "delete")
 
@@ -21,7 +21,7 @@ def _places(reading: Reading, graph: dict[int, tuple[int, ...]]) -> dict[int, Pl
 
 
 def _members(places: dict[int, Place], seen: Spans) -> set[int]:
-    return {seq for seq, place in places.items() if sees(seen, place.line, place.position)}
+    return {seq for seq, place in places.items() if place.position <= seen.get(place.line, 0)}
 
 
 def _within(places: dict[int, Place], ranges: list[tuple[int, int, int]]) -> set[int]:

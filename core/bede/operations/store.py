@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NoReturn
 
 from bede.arbitration import find_duplicate, judge, refuse
 from bede.context import Context
-from bede.errors import BedeError, NotFound, Rejected, UsageError
+from bede.errors import BedeError, Rejected, UsageError
 from bede.identity import canonical
 from bede.operation import Field, operation
 from bede.projections.memory import KINDS, Filter, Kind, endings, holders, newest
@@ -275,10 +275,10 @@ class _Batch:
 def _constraint(reading: Reading, seen: Spans, name: str) -> str:
     try:
         place = reading.resolve(name)
-    except (NotFound, BedeError) as error:
-        return _refuse_missing(name, error.message)
+    except BedeError as error:
+        _refuse_missing(name, error.message)
     if place.position > seen.get(place.line, 0):
-        return _refuse_missing(name, "it is on another branch")
+        _refuse_missing(name, "it is on another branch")
     event = reading.load([place.seq])[place.seq]
     if event.kind != "discovered_constraint":
         refuse("invalidates_kind_mismatch", f"{name} is a {event.kind}, not a discovered_constraint")
@@ -287,10 +287,9 @@ def _constraint(reading: Reading, seen: Spans, name: str) -> str:
     return event.id
 
 
-def _refuse_missing(name: str, why: str) -> str:
+def _refuse_missing(name: str, why: str) -> NoReturn:
     refuse(
         "invalidates_not_found",
         f"there is no memory {name!r} to invalidate: {why}",
         "'bede search' shows ids",
     )
-    raise AssertionError

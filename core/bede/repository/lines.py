@@ -67,8 +67,3 @@ def common(one: Spans, other: Spans) -> Spans:
 def beyond(one: Spans, other: Spans) -> list[tuple[int, int, int]]:
     """Return the ranges (line, from, to) that `one` sees and `other` does not."""
     return [(line, other.get(line, 0) + 1, upto) for line, upto in one.items() if upto > other.get(line, 0)]
-
-
-def sees(seen: Spans, line: int, position: int) -> bool:
-    """Tell whether an event at a place is visible."""
-    return position <= seen.get(line, 0)

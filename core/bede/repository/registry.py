@@ -118,7 +118,7 @@ def _open(environment: Mapping[str, str]) -> Iterator[sqlite3.Connection]:
                 yield connection
         finally:
             connection.close()
-    except (OSError, UnicodeEncodeError, sqlite3.Error, UnicodeError) as error:
+    except (OSError, sqlite3.Error, UnicodeError) as error:
         raise Unavailable(
             f"the registry of projects cannot be used: {file}: {error}", hint="check the folder's permissions"
         ) from error
