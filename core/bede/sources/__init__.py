@@ -1,0 +1,47 @@
+"""Where coding agents leave their sessions, and how each of them writes: one format a file, behind one port.
+
+This table is all that has to be loaded to know the formats; a module is imported when its agent is asked for. A
+package may add a format through the entry point group `bede.sources`; `docs/sources.md` tells how.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from bede.errors import UsageError
+from bede.sources.port import Source
+
+#: Agent, as everyone spells it → the module that reads what it leaves.
+AGENTS: dict[str, str] = {
+    "claude-code": "bede.sources.claude",
+    "codex": "bede.sources.codex",
+    "opencode": "bede.sources.opencode",
+    "omp": "bede.sources.omp",
+    "pi": "bede.sources.pi",
+    "antigravity": "bede.sources.antigravity",
+    "cursor": "bede.sources.cursor",
+    "copilot": "bede.sources.copilot",
+    "gemini-cli": "bede.sources.gemini",
+}
+
+GROUP = "bede.sources"
+
+
+def guests() -> dict[str, str]:
+    """Return the formats that other packages bring, agent to module; none may take the place of one of ours."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group=GROUP) if entry.name not in AGENTS}
+
+
+def source(agent: str) -> Source:
+    """Return the format of an agent.
+
+    Raises:
+        UsageError: no format has that name.
+    """
+    module = AGENTS.get(agent) or guests().get(agent)
+    if module is None:
+        raise UsageError(f"no transcripts of {agent!r} are known", hint=f"known are {', '.join(sorted(AGENTS))}")
+    return cast(Source, importlib.import_module(module))
