@@ -90,7 +90,7 @@ def searching(count: int, rounds: int = 60) -> dict[str, Any]:
 
 def _vocabulary(store: Repository, count: int) -> tuple[list[str], list[str]]:
     step = max(1, count // 5000)
-    rows = store.connection.execute("SELECT CAST(body AS TEXT) FROM payload WHERE seq % ? = 0", (step,))
+    rows = store.connection.execute("SELECT CAST(body AS TEXT) FROM event WHERE seq % ? = 0", (step,))
     return vocabulary(json.loads(body) for (body,) in rows)
 
 

@@ -40,8 +40,20 @@ class Shelf:
         rows = list(rows)
         self.connection.execute("BEGIN IMMEDIATE")
         self.connection.executemany("INSERT INTO body VALUES (?, ?)", rows)
-        text.add(self.connection, iter(rows))
         self.connection.execute("COMMIT")
+        waiting = self.waiting()
+        if len(waiting) >= text.BATCH or any(len(body) >= text.LONG_TEXT for body in waiting.values()):
+            self.index(waiting.items())
+
+    def index(self, rows: Iterable[tuple[int, str]]) -> None:
+        rows = list(rows)
+        self.connection.execute("BEGIN IMMEDIATE")
+        text.add(self.connection, text.prepare(self.connection, iter(rows)), rows[-1][0])
+        self.connection.execute("COMMIT")
+
+    def waiting(self) -> dict[int, str]:
+        query = "SELECT seq, text FROM body WHERE seq > ? ORDER BY seq"
+        return dict(self.connection.execute(query, (text.upto(self.connection),)))
 
     def read(self, seqs: Sequence[int]) -> Mapping[int, str]:
         rows = [self.connection.execute("SELECT seq, text FROM body WHERE seq = ?", (seq,)).fetchone() for seq in seqs]
@@ -57,7 +69,8 @@ class Shelf:
     def hits(
         self, query: str, limit: int = 10, admit: Callable[[Sequence[int]], set[int]] | None = None
     ) -> list[text.Hit]:
-        return text.candidates(self.connection, query, limit=limit, read=self.read, admit=admit or self.admit)
+        let = admit or self.admit
+        return text.candidates(self.connection, query, limit=limit, read=self.read, admit=let, waiting=self.waiting())
 
 
 @pytest.fixture(params=BATCHES, autouse=True)
@@ -369,7 +382,7 @@ def test_rows_one_by_one_and_all_at_once_make_the_same_index(batch: int) -> None
 def test_what_was_rolled_back_is_not_found(shelf: Shelf) -> None:
     shelf.put("the first cookie")
     shelf.connection.execute("BEGIN")
-    text.add(shelf.connection, [(2, "the second cookie")])
+    text.add(shelf.connection, text.prepare(shelf.connection, [(2, "the second cookie")]))
     assert set(shelf.find("cookie", admit=set)) == {1}
     shelf.connection.execute("ROLLBACK")
     assert shelf.find("second", admit=set) == []
@@ -391,7 +404,7 @@ def _traces(connection: sqlite3.Connection, *secrets: str) -> list[str]:
     """Return which of these stand anywhere in the tables of the index."""
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     cells: list[bytes] = []
-    for table in (name for name in tables if re.fullmatch(r"text_words_(data|idx)|text_term|text_fresh", name)):
+    for table in (name for name in tables if re.fullmatch(r"text_words_(data|idx)|text_term", name)):
         for row in connection.execute(f"SELECT * FROM {table}"):
             cells += [cell if isinstance(cell, bytes) else str(cell).encode() for cell in row]
     assert cells
@@ -400,6 +413,7 @@ def _traces(connection: sqlite3.Connection, *secrets: str) -> list[str]:
 
 def test_words_of_one_stem_leave_the_vocabulary_with_the_last_row_of_it(shelf: Shelf) -> None:
     shelf.put("one is hunting", "another hunts", "plain")
+    shelf.connection.execute("DELETE FROM body WHERE seq < 3")
     text.remove(shelf.connection, [(1, "one is hunting")])
     text.remove(shelf.connection, [(2, "another hunts")])
     assert not _traces(shelf.connection, "hunt")
@@ -408,10 +422,11 @@ def test_words_of_one_stem_leave_the_vocabulary_with_the_last_row_of_it(shelf: S
 
 def test_removing_and_adding_again_works(shelf: Shelf) -> None:
     shelf.put("one cookie", "two cookies")
+    shelf.connection.execute("DELETE FROM body WHERE seq = 1")
     text.remove(shelf.connection, [(1, "one cookie")])
     assert shelf.find("cookie") == [2]
-    text.add(shelf.connection, [(3, "three cookies")])
-    text.add(shelf.connection, [(4, "x" * 5000)])
+    shelf.index([(3, "three cookies")])
+    shelf.index([(4, "x" * 5000)])
     assert set(shelf.find("cookie", admit=set)) <= {2, 3}
 
 
@@ -422,7 +437,7 @@ def test_dropping_leaves_nothing_and_creating_starts_anew(shelf: Shelf) -> None:
     assert left == ["body"]
     text.create(shelf.connection)
     assert shelf.find("cookie") == []
-    text.add(shelf.connection, enumerate(LITERALS.values(), 1))
+    shelf.index(enumerate(LITERALS.values(), 1))
     assert shelf.find("user_id")[0] == 6
 
 
@@ -432,17 +447,21 @@ def test_searching_writes_nothing_and_works_on_a_file_that_is_only_read(tmp_path
     reader = sqlite3.connect(f"{(tmp_path / 'some.db').as_uri()}?mode=ro", uri=True)
     reader.execute("PRAGMA query_only = ON")
     before = reader.total_changes
-    found = text.candidates(reader, "cookie expiry", limit=5, read=shelf.read, admit=shelf.admit)
-    again = text.candidates(reader, "zzz 7 nothing", limit=5, read=shelf.read, admit=shelf.admit)
+    found = text.candidates(
+        reader, "cookie expiry", limit=5, read=shelf.read, admit=shelf.admit, waiting=shelf.waiting()
+    )
+    again = text.candidates(
+        reader, "zzz 7 nothing", limit=5, read=shelf.read, admit=shelf.admit, waiting=shelf.waiting()
+    )
     assert [hit.seq for hit in found] == []
     assert again == []
-    users = text.candidates(reader, "user", limit=5, read=shelf.read, admit=shelf.admit)
+    users = text.candidates(reader, "user", limit=5, read=shelf.read, admit=shelf.admit, waiting=shelf.waiting())
     assert {hit.seq for hit in users} == {6, 27}
     assert reader.total_changes == before
 
 
 def test_text_that_cannot_be_stored_as_it_is_is_still_found(shelf: Shelf) -> None:
-    text.add(shelf.connection, [(1, "broken \ud83d pair"), (2, "nul \x00 byte"), (3, "")])
+    shelf.index([(1, "broken \ud83d pair"), (2, "nul \x00 byte"), (3, "")])
     shelf.connection.execute("INSERT INTO body VALUES (1, 'broken ? pair'), (2, 'nul ' || char(0) || ' byte'), (3, '')")
     assert shelf.find("broken pair") == [1]
     assert shelf.find("nul \x00 byte") == [2]
@@ -453,6 +472,6 @@ def test_nothing_of_a_text_is_kept_once_it_is_indexed() -> None:
     shelf = Shelf()
     shelf.put(*(f"row {n} of sentence number {n}" for n in range(text.BATCH + 3)))
     shelf.put("x" * (text.LONG_TEXT + 1))
-    assert shelf.connection.execute("SELECT count(*) FROM text_fresh").fetchone() == (0,)
+    assert shelf.waiting() == {}
     assert not _traces(shelf.connection, "of sentence", "sentence number")
     assert shelf.find("sentence number 2")[0] == 3

@@ -114,7 +114,7 @@ def _check(folder: Path, told: set[tuple[str, str]]) -> None:
         with repository.snapshot() as reading:
             run = reading.connection.execute
             events = {row[0].hex() for row in run("SELECT id FROM event")}
-            purged = {row[0].hex() for row in run("SELECT id FROM event WHERE seq NOT IN (SELECT seq FROM payload)")}
+            purged = {row[0].hex() for row in run("SELECT id FROM event WHERE body IS NULL")}
             there = {"event": events, "branch": set(reading.refs()), "purged": purged}
             rows = run("SELECT * FROM memory").fetchall(), run("SELECT * FROM ending").fetchall()
         lost = [item for item in told if item[1] not in there[item[0]]]

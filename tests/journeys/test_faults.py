@@ -490,7 +490,12 @@ def _owners(database: Path) -> dict[int, str]:
             pytest.skip("this SQLite cannot tell whose a page is")
 
 
-_HISTORY = ("project", "event", "payload", "line", "ref", "operation")
+_HISTORY = ("project", "event", "line", "stretch", "ref", "operation")
+
+
+def _rows(database: Path, table: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute(f"SELECT * FROM {table}").fetchall()
 
 
 @pytest.mark.parametrize("damage", ["zeros", "ones", "noise", "bits", "swap"])
@@ -501,6 +506,7 @@ def test_a_damaged_page_is_found_and_never_a_traceback(project, database, damage
     size = 2048
     assert len(whole) // size > 60
     pages = sorted({1, *chance.sample(sorted(owners), 12)})
+    kept = {table: _rows(database, table) for table in _HISTORY}
     missed = []
     for number in pages:
         spoilt = bytearray(whole)
@@ -515,7 +521,8 @@ def test_a_damaged_page_is_found_and_never_a_traceback(project, database, damage
             except BedeError as error:
                 assert isinstance(error, (Corrupt, Unavailable, TooNew))
                 sound = False
-        if sound and owners[number] in _HISTORY:
+        # Bits that are flipped where no row stands change nothing.
+        if sound and owners[number] in _HISTORY and _rows(database, owners[number]) != kept[owners[number]]:
             missed.append((number, owners[number]))
         assert _errors(_everything(project)) <= {Corrupt, Unavailable, TooNew}
         for path in database.parent.glob("bede.db-*"):
@@ -558,7 +565,7 @@ def test_a_body_of_a_shape_that_nobody_wrote(project, database, body):
     """The rows are whole and the JSON parses; only the hash knows better, and nothing may stumble over it."""
     with closing(sqlite3.connect(database)) as connection, connection:
         text = json.dumps(body).encode()
-        connection.execute("UPDATE payload SET body = ? WHERE seq > 1 AND seq % 3 = 0", (text,))
+        connection.execute("UPDATE event SET body = ? WHERE seq > 1 AND seq % 3 = 0", (text,))
         connection.execute("UPDATE projection SET version = 0")
     found = _everything(project)
     assert _errors(found) <= {Corrupt}

@@ -139,7 +139,7 @@ class Walker:
 
 def derived(repository: Repository) -> dict[str, list[tuple[object, ...]]]:
     """Return every row of every derived table, in order of its columns."""
-    canonical = {"project", "event", "payload", "line", "ref", "operation", "worktree"}
+    canonical = {"project", "event", "line", "stretch", "ref", "operation", "worktree"}
     with repository.snapshot() as reading:
         run = reading.connection.execute
         tables = [
@@ -156,5 +156,5 @@ def canonical_rows(repository: Repository) -> str:
     """Return all canonical rows as text, to compare what must not have changed."""
     with repository.snapshot() as reading:
         run = reading.connection.execute
-        tables = ("project", "event", "payload", "line", "ref", "operation", "worktree")
+        tables = ("project", "event", "line", "stretch", "ref", "operation", "worktree")
         return json.dumps([[repr(row) for row in run(f"SELECT * FROM {table}")] for table in tables])

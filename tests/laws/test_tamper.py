@@ -23,7 +23,7 @@ from bede.records import Draft
 from bede.repository import Repository
 from bede.repository.verify import verify
 
-TABLES = ("project", "event", "payload", "line", "ref", "operation")
+TABLES = ("project", "event", "line", "stretch", "ref", "operation")
 #: Tamperings in each of the runs below: 10,400 in all.
 RUNS, EACH = 8, 1300
 
@@ -135,7 +135,8 @@ def _other_text(chance: random.Random, old: str, others: list[Any]) -> str:
     return chance.choice([*changed, "", old.swapcase(), old + old, old[::-1], *others])
 
 
-def _other_bytes(chance: random.Random, old: bytes, others: list[Any]) -> bytes:
+def _other_bytes(chance: random.Random, old: bytes | None, others: list[Any]) -> bytes:
+    old = old or b""
     spot = chance.randrange(len(old) + 1)
     flipped = bytearray(old or b"\0")
     flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
@@ -173,13 +174,11 @@ def spoil(connection: sqlite3.Connection, chance: random.Random) -> None:
 
 
 def delete(connection: sqlite3.Connection, chance: random.Random) -> None:
-    """Take out a row, or a few of one table; of an event also its payload."""
+    """Take out a row, or a few of one table."""
     table = chance.choice(TABLES)
     rows = _rows(connection, table)
     gone = chance.sample(rows, min(len(rows), chance.choice((1, 1, 1, 2, 5))))
     _replace(connection, table, gone, [])
-    if table == "event" and chance.random() < 0.5:
-        _replace(connection, "payload", gone, [])
 
 
 def insert(connection: sqlite3.Connection, chance: random.Random) -> None:
@@ -188,7 +187,8 @@ def insert(connection: sqlite3.Connection, chance: random.Random) -> None:
     row = list(chance.choice(_rows(connection, table)))
     for spot, (name, kind, _) in enumerate(_columns(table)):
         if spot == 0 or name in ("id", "position", "source") or chance.random() < 0.2:
-            row[spot] = _OTHERS[kind](chance, row[spot] if row[spot] is not None else 0, [])
+            nothing = b"" if kind == "BLOB" else 0
+            row[spot] = _OTHERS[kind](chance, nothing if row[spot] is None else row[spot], [])
     _replace(connection, table, [], [row])
 
 
@@ -200,12 +200,13 @@ def slip_in(connection: sqlite3.Connection, chance: random.Random) -> None:
     payload = digest(salt, body)
     identity = event_id("note", [parent[1].hex()], "eve", "", AT, payload)
     line, position = parent[9], parent[10] + 1
-    if any(item[9:] == [line, position] for item in events):
+    if any(item[9:11] == [line, position] for item in events):
         line, position = max(item[9] for item in events) + 1, 1
         _replace(connection, "line", [], [[line, parent[9], parent[10], None, None]])
-    row = [seq, identity, "note", parent[0], None, "eve", "", AT, payload, line, position]
+    row = [seq, identity, "note", parent[0], None, "eve", "", AT, payload, line, position, salt, body]
     _replace(connection, "event", [], [row])
-    _replace(connection, "payload", [], [[seq, salt, body]])
+    if seq != parent[0] + 1:
+        _replace(connection, "stretch", [], [[seq, line, position]])
     if chance.random() < 0.5:
         connection.execute("UPDATE ref SET seq = ? WHERE seq = ?", (seq, parent[0]))
 
@@ -222,14 +223,12 @@ def swap(connection: sqlite3.Connection, chance: random.Random) -> None:
 
 
 def reorder(connection: sqlite3.Connection, chance: random.Random) -> None:
-    """Let a few rows of a log change their turns; events take their payloads and children along, or do not."""
-    table = chance.choice(("event", "operation", "payload", "line"))
+    """Let a few rows of a log change their turns; events take their children along, or do not."""
+    table = chance.choice(("event", "operation", "line"))
     rows = chance.sample(_rows(connection, table), chance.choice((2, 2, 3)))
     turned = {row[0]: rows[spot - 1][0] for spot, row in enumerate(rows)}
     _replace(connection, table, rows, [[turned[row[0]], *row[1:]] for row in rows])
     if table == "event" and chance.random() < 0.7:
-        payloads = [row for row in _rows(connection, "payload") if row[0] in turned]
-        _replace(connection, "payload", payloads, [[turned[row[0]], *row[1:]] for row in payloads])
         children = [row for row in _rows(connection, "event") if row[3] in turned or row[4] in turned]
         again = [[*row[:3], turned.get(row[3], row[3]), turned.get(row[4], row[4]), *row[5:]] for row in children]
         _replace(connection, "event", children, again)
@@ -279,7 +278,7 @@ def test_every_value_of_every_row_counts(memory, table):
             change = {
                 "INTEGER": lambda old: (old or 0) + 1,
                 "TEXT": lambda old: old + "x",
-                "BLOB": lambda old: bytes([old[0] ^ 1]) + old[1:],
+                "BLOB": lambda old: bytes([old[0] ^ 1]) + old[1:] if old else b"x",
             }[kind]
             memory.execute("SAVEPOINT clean")
             try:
@@ -298,7 +297,7 @@ def _cut(connection: sqlite3.Connection, number: int) -> None:
     """Take away everything that came after an operation, and leave no trace of it."""
     (last,) = connection.execute("SELECT last FROM operation WHERE number = ?", (number,)).fetchone()
     connection.execute("DELETE FROM operation WHERE number > ?", (number,))
-    for table in ("event", "payload"):
+    for table in ("event", "stretch"):
         connection.execute(f"DELETE FROM {table} WHERE seq > ?", (last,))
     connection.execute("DELETE FROM line WHERE line NOT IN (SELECT line FROM event)")
     tips: dict[str, int] = {}
@@ -311,12 +310,11 @@ def _cut(connection: sqlite3.Connection, number: int) -> None:
 
 def _rehash(connection: sqlite3.Connection) -> None:
     """Compute every digest, id and hash anew, as somebody would who rewrites the history as a whole."""
-    payloads = {row[0]: row for row in _rows(connection, "payload")}
     ids: dict[int, str] = {0: "-"}
     for row in _rows(connection, "event"):
-        seq, _, kind, parent, merged, actor, source, happened, payload, *_ = row
-        if seq in payloads:
-            payload = digest(payloads[seq][1], payloads[seq][2])
+        seq, _, kind, parent, merged, actor, source, happened, payload, *_, salt, body = row
+        if body is not None:
+            payload = digest(salt, body)
         parents = [ids[item] for item in (parent, merged) if item is not None]
         identity = event_id(kind, parents, actor, source, happened, payload)
         ids[seq] = identity.hex()
@@ -355,14 +353,13 @@ def _rows_of(anchors: list[tuple[int, str]], connection: sqlite3.Connection, ver
 
 def test_a_history_rewritten_as_a_whole_is_found_with_an_anchor_alone(memory):
     chance, anchors = random.Random("rewrite"), _anchors(memory)
-    payloads = [row[0] for row in _rows(memory, "payload") if row[0] > 1]
+    payloads = [row[0] for row in _rows(memory, "event") if row[0] > 1 and row[-1] is not None]
     for seq in chance.sample(payloads, 15):
         column, value = chance.choice(
             (("actor", "eve"), ("happened_at", AT - 1), ("kind", "decision"), ("body", canonical({"summary": "no"})))
         )
         memory.execute("SAVEPOINT clean")
-        table = "payload" if column == "body" else "event"
-        memory.execute(f"UPDATE {table} SET {column} = ? WHERE seq = ?", (value, seq))
+        memory.execute(f"UPDATE event SET {column} = ? WHERE seq = ?", (value, seq))
         assert verify(memory).findings
         _rehash(memory)
         assert verify(memory).findings == ()
@@ -439,14 +436,16 @@ def test_a_parent_hidden_in_the_kind_is_found(memory):
     for merge in (row for row in events if row[4] is not None):
         memory.execute("SAVEPOINT clean")
         end = next(row for row in events if row[0] == merge[4])
-        if not any(row[9:] == [end[9], end[10] + 1] for row in events):
+        if not any(row[9:11] == [end[9], end[10] + 1] for row in events):
             tried += 1
             moved = [row for row in events if row[9] == merge[9]]
-            again = [[*row[:9], end[9], end[10] + row[10]] for row in moved]
+            again = [[*row[:9], end[9], end[10] + row[10], *row[11:]] for row in moved]
             again[0][2:5] = [f"merge\nparent {ids[merge[3]]}", merge[4], None]
             _replace(memory, "event", moved, again)
             memory.execute("DELETE FROM line WHERE line = ?", (merge[9],))
-            for table in ("line", "event"):  # By way of negative numbers, which collide with none.
+            laid = "UPDATE stretch SET line = ?, position = position + ? WHERE line = ?"
+            memory.execute(laid, (end[9], end[10], merge[9]))
+            for table in ("line", "event", "stretch"):  # By way of negative numbers, which collide with none.
                 memory.execute(f"UPDATE {table} SET line = 1 - line WHERE line > ?", (merge[9],))
                 memory.execute(f"UPDATE {table} SET line = -line WHERE line < 0")
             assert verify(memory).findings
@@ -456,11 +455,13 @@ def test_a_parent_hidden_in_the_kind_is_found(memory):
 
 @pytest.mark.parametrize("shift", [1, 2, 15, -1, -2])
 def test_a_byte_gone_over_from_salt_to_body_is_found(memory, shift):
-    for seq, salt, body in _rows(memory, "payload"):
+    for seq, *_, salt, body in _rows(memory, "event"):
+        if body is None:
+            continue
         whole, border = salt + body, len(salt) + shift
-        memory.execute("UPDATE payload SET salt = ?, body = ? WHERE seq = ?", (whole[:border], whole[border:], seq))
+        memory.execute("UPDATE event SET salt = ?, body = ? WHERE seq = ?", (whole[:border], whole[border:], seq))
         assert verify(memory).findings
-        memory.execute("UPDATE payload SET salt = ?, body = ? WHERE seq = ?", (salt, body, seq))
+        memory.execute("UPDATE event SET salt = ?, body = ? WHERE seq = ?", (salt, body, seq))
 
 
 def test_a_number_of_arrival_far_away_costs_no_time(memory):
@@ -478,7 +479,7 @@ def test_a_senseless_note_of_a_purge_is_a_finding(memory, text):
 
 def test_a_senseless_first_payload_is_a_finding(memory):
     for body in (b"[" * 50_000, b"null", b"{}", b"\xff", b""):
-        memory.execute("UPDATE payload SET body = ? WHERE seq = 1", (body,))
+        memory.execute("UPDATE event SET body = ? WHERE seq = 1", (body,))
         assert verify(memory).findings
     memory.execute("DELETE FROM project")
     assert verify(memory).findings

@@ -316,7 +316,7 @@ def test_hostile_text_is_stored_exactly_in_every_field(context, name):
     identity = _given(context, json.dumps(said)).id
     assert _show(context, identity).body == {item: value for item, value in said.items() if item != "kind"}
     with context.repository.snapshot() as reading:
-        body = reading.connection.execute("SELECT body FROM payload ORDER BY seq DESC LIMIT 1").fetchone()[0]
+        body = reading.connection.execute("SELECT body FROM event ORDER BY seq DESC LIMIT 1").fetchone()[0]
     assert json.loads(body)["summary"] == text
     assert context.repository.verify().findings == ()
     with pytest.raises(Rejected):

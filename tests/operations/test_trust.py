@@ -64,7 +64,7 @@ def test_an_anchor_shows_a_cut_tail(context, project):
     for statement in (
         "DELETE FROM operation WHERE number > 1",
         "DELETE FROM event WHERE seq > 1",
-        "DELETE FROM payload WHERE seq > 1",
+        "DELETE FROM stretch WHERE seq > 1",
         "UPDATE ref SET seq = 1",
     ):
         _change(context, statement)
@@ -160,13 +160,14 @@ def test_a_purged_ending_stays_one_also_after_a_rebuild(context):
 def test_a_payload_that_is_taken_away_or_put_back_by_hand_is_found(context):
     gone = store(context, summary="one").id
     with closing(sqlite3.connect(context.project.database)) as connection:
-        (row,) = connection.execute("SELECT * FROM payload WHERE seq = 2").fetchall()
-    _change(context, "DELETE FROM payload WHERE seq = 2")
-    assert not verify(context).ok
-    _change(context, "INSERT INTO payload VALUES (?, ?, ?)", *row)
-    assert verify(context).ok
+        (row,) = connection.execute("SELECT salt, body FROM event WHERE seq = 2").fetchall()
+    for half in ("salt", "body", "salt = NULL, body"):
+        _change(context, f"UPDATE event SET {half} = NULL WHERE seq = 2")
+        assert not verify(context).ok
+        _change(context, "UPDATE event SET salt = ?, body = ? WHERE seq = 2", *row)
+        assert verify(context).ok
     purge(context, [gone], yes=True)
-    _change(context, "INSERT INTO payload VALUES (?, ?, ?)", *row)
+    _change(context, "UPDATE event SET salt = ?, body = ? WHERE seq = 2", *row)
     assert not verify(context).ok
 
 
@@ -189,7 +190,7 @@ def test_everything_derived_is_built_again(context):
     for number in range(3):
         store(context, kind="decision", key="k", value=str(number))
     before = search(context, "k").results
-    for table in ("memory", "ending", "label", "snapshot", "text_fresh"):
+    for table in ("memory", "ending", "label", "snapshot", "text_term"):
         _change(context, f"DELETE FROM {table}")
     assert search(context, kind=["decision"]).results == ()
     result = reindex(context)
@@ -213,7 +214,7 @@ def test_exit_statuses(bede, project):
     (project / "kept.json").write_text("{}")
     assert bede("verify", "--anchor", "kept.json", cwd=project).status == 20
     with closing(sqlite3.connect(project / ".bede/bede.db")) as connection, connection:
-        connection.execute("UPDATE payload SET body = x'7b7d' WHERE seq = 1")
+        connection.execute("UPDATE event SET body = x'7b7d' WHERE seq = 1")
     found = bede("verify", cwd=project)
     assert (found.status, found.json()["ok"], found.err) == (1, False, "")
     assert bede("reindex", cwd=project).json()["events"] == 1

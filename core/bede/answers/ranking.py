@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bede.projections import text
-from bede.projections.memory import Filter, admit, text_of
+from bede.projections.memory import Filter, admit, text_of, texts_after
 from bede.records import Event, Spans
 from bede.repository import Reading
 
@@ -30,7 +30,8 @@ def find(
     def let(seqs: Sequence[int]) -> set[int]:
         return admit(connection, seqs, seen, wanted)
 
-    hits = text.candidates(connection, query, limit=max(limit, 30), read=read, admit=let)
+    _, waiting = texts_after(connection, text.upto(connection))
+    hits = text.candidates(connection, query, limit=max(limit, 30), read=read, admit=let, waiting=waiting)
     read([hit.seq for hit in hits])
     scores = {hit.seq: hit.score * _weight(events[hit.seq], task, now) for hit in hits if hit.seq in events}
     best = sorted(scores, key=lambda seq: (-scores[seq], -seq))

@@ -6,10 +6,10 @@ A projection that changed its shape raises its version: the next writer drops it
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from bede.projections import text
-from bede.projections.memory import KINDS, Memory, text_of
+from bede.projections.memory import KINDS, Memory, text_of, texts_after
 from bede.projections.state import Snapshots
 from bede.records import Event
 from bede.repository import Projection
@@ -30,18 +30,27 @@ class Text:
         text.drop(connection)
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Take in the texts of the memories among these events."""
-        text.add(connection, _texts(events))
+        """Let them wait in the log; see `gather`."""
+
+    def gather(self, connection: sqlite3.Connection) -> tuple[int, int, text.Batch] | None:
+        """Make ready what waits, when it is worth a batch."""
+        before = text.upto(connection)
+        last, rows = texts_after(connection, before, text.CHUNK)
+        is_due = len(rows) >= text.BATCH or last - before >= text.CHUNK
+        if is_due or any(len(said) >= text.LONG_TEXT for said in rows.values()):
+            return before, last, text.prepare(connection, rows.items())
+        return None
+
+    def settle(self, connection: sqlite3.Connection, gathered: tuple[int, int, text.Batch]) -> None:
+        """Index what was made ready, unless another writer was faster."""
+        before, last, batch = gathered
+        if text.upto(connection) == before:
+            text.add(connection, batch, last)
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take the words of these events out of the index."""
-        text.remove(connection, _texts(events))
-
-
-def _texts(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
-    for event in events:
-        if event.kind in KINDS and event.body is not None and (said := text_of(event.body)):
-            yield event.seq, said
+        said = ((event.seq, text_of(event.body)) for event in events if event.kind in KINDS and event.body)
+        text.remove(connection, said)
 
 
 #: Every projection, in the order in which they follow.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from bede.records import Event, Spans
+from bede.repository import log
 
 #: What sorts of memory there are, in the order of help; `run` is what `auto` records.
 Kind = Literal[
@@ -134,6 +135,26 @@ def text_of(body: dict[str, Any]) -> str:
         body.get("output"),
     ]
     return "\n".join(str(part) for part in parts if part not in ("", None))
+
+
+def texts_after(connection: sqlite3.Connection, seq: int, limit: int = -1) -> tuple[int, dict[int, str]]:
+    """Return what memories say that arrived after an event: the last seq that was looked at, and text by seq.
+
+    At most `limit` events are looked at; -1 for all of them.
+
+    Raises:
+        Corrupt: a payload is not what was written.
+    """
+    marks = ",".join("?" * len(KINDS))
+    rows = connection.execute(
+        f"SELECT seq, CASE WHEN kind IN ({marks}) THEN body END FROM event WHERE seq > ? ORDER BY seq LIMIT ?",
+        (*KINDS, seq, limit),
+    )
+    found: dict[int, str] = {}
+    for seq, stored in rows:
+        if stored is not None and (said := text_of(log.body(stored) or {})):
+            found[seq] = said
+    return seq, found
 
 
 def labels(body: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from bede.errors import Corrupt
 from bede.records import Event, Spans
-from bede.repository.lines import beyond, spans
+from bede.repository.lines import beyond, ranges, spans
 
 #: Events between two cached states of one line.
 SPACING = 128
@@ -236,9 +236,10 @@ def only(connection: sqlite3.Connection, one: Spans, other: Spans) -> list[Row]:
 
 def rows_between(connection: sqlite3.Connection, line: int, start: int, end: int) -> Iterable[Row]:
     """Return the events on a stretch of one line, oldest first."""
-    return connection.execute(
+    query = (
         "SELECT e.seq, coalesce(m.kind, ''), coalesce(m.task, ''), coalesce(m.key, ''), coalesce(m.outcome, ''), "
         "coalesce(m.ends, ''), e.actor FROM event e LEFT JOIN memory m USING (seq) "
-        "WHERE e.line = ? AND e.position BETWEEN ? AND ? ORDER BY e.position",
-        (line, start, end),
+        "WHERE e.seq BETWEEN ? AND ? ORDER BY e.seq"
     )
+    for part in ranges(connection, line, start, end):
+        yield from connection.execute(query, part)

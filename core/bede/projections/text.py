@@ -1,9 +1,9 @@
 """The text index: which memories a query is about, best first.
 
 An inverted index of words (FTS5, contentless, Porter stems) and the *vocabulary*, in which parts of words are looked
-for. New rows wait in `text_fresh` and enter both by the batch, because a commit that touches FTS5 costs four times a
-bare one. A query is data: every literal that is stored is found, in the middle of words too.
-Never holds the text of more than a batch, never decides what a caller may see, never writes while searching.
+for. Rows enter both by the batch, because a commit that touches FTS5 costs four times a bare one; those that still
+wait are handed in by whoever searches. A query is data: every literal that is stored is found, in the middle of words
+too. Never holds a text, never decides what a caller may see, never writes while searching.
 `docs/records/search.md` has the reasons and the figures.
 """
 
@@ -22,7 +22,7 @@ from bede.projections.words import Scale, Sought
 NAME = "text"
 VERSION = 1
 
-#: Rows that wait before they are indexed together, and the length from which a text does not wait.
+#: Rows that wait before they are indexed together, the length from which a text does not wait, and most rows at once.
 BATCH = 64
 LONG_TEXT = 4096
 CHUNK = 1000
@@ -46,17 +46,14 @@ _TABLES = (
     """CREATE TABLE text_term (   -- derived: every word of the indexed texts
   term TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID""",
-    """CREATE TABLE text_fresh (  -- derived: rows that wait to be indexed
-  seq INTEGER PRIMARY KEY,
-  text TEXT NOT NULL
-) STRICT""",
     """CREATE TABLE text_state (  -- derived: one row, what is indexed
   rows INTEGER NOT NULL,
   chars INTEGER NOT NULL,
   oldest INTEGER NOT NULL,
-  newest INTEGER NOT NULL
+  newest INTEGER NOT NULL,
+  upto INTEGER NOT NULL         -- seq of the last event that was looked at
 ) STRICT""",
-    "INSERT INTO text_state VALUES (0, 0, 0, 0)",
+    "INSERT INTO text_state VALUES (0, 0, 0, 0, 0)",
     # Left to itself FTS5 now and then rewrites most of the index within one append; see `_merge`.
     "INSERT INTO text_words (text_words, rank) VALUES ('automerge', 0), ('crisismerge', 1000)",
 )
@@ -81,22 +78,49 @@ def create(connection: sqlite3.Connection) -> None:
 
 def drop(connection: sqlite3.Connection) -> None:
     """Remove the tables."""
-    for table in ("text_words", "text_term", "text_fresh", "text_state"):
+    for table in ("text_words", "text_term", "text_state"):
         connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
-def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
-    """Take in rows, inside the caller's transaction. They are found at once, whether or not they wait."""
-    (waiting,) = connection.execute("SELECT count(*) FROM text_fresh").fetchone()
-    coming = ((seq, _storable(text)) for seq, text in rows)
-    while part := list(islice(coming, CHUNK)):
-        if waiting + len(part) < BATCH and all(len(text) < LONG_TEXT for _, text in part):
-            connection.executemany("INSERT INTO text_fresh VALUES (?, ?)", part)
-            return
-        part = connection.execute("SELECT seq, text FROM text_fresh ORDER BY seq").fetchall() + part
-        connection.execute("DELETE FROM text_fresh")
-        _index(connection, part)
-        waiting = 0
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows made ready to be indexed: the dear part, which needs no lock."""
+
+    bodies: list[tuple[int, str]]  # seq, and its tokens
+    terms: list[tuple[str]]  # what may be new in the vocabulary
+    chars: int
+
+
+def upto(connection: sqlite3.Connection) -> int:
+    """Return the seq of the last event that was looked at; what came after it waits."""
+    return int(connection.execute("SELECT upto FROM text_state").fetchone()[0])
+
+
+def prepare(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> Batch:
+    """Cut rows, in order of their seqs, into tokens, and look up which words are new."""
+    used: set[str] = set()
+    bodies: list[tuple[int, str]] = []
+    chars = 0
+    for seq, text in rows:
+        found = words.tokens(_storable(text))
+        used.update(found)
+        bodies.append((seq, " ".join(found)))
+        chars += len(text)
+    listed = json.dumps(
+        sorted([token for token in used if (token.isascii() and token.isalnum()) or words.is_word(token)])
+    )
+    query = "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT term FROM text_term)"
+    return Batch(bodies, connection.execute(query, (listed,)).fetchall(), chars)
+
+
+def add(connection: sqlite3.Connection, batch: Batch, upto: int = 0) -> None:
+    """Index rows, inside the caller's transaction; `upto` is the last event that was looked at for them."""
+    connection.executemany("INSERT INTO text_words (rowid, body) VALUES (?, ?)", batch.bodies)
+    connection.executemany("INSERT OR IGNORE INTO text_term VALUES (?)", batch.terms)
+    if batch.bodies:
+        _count(connection, [seq for seq, _ in batch.bodies], batch.chars, 1)
+        _merge(connection, len(batch.bodies))
+    connection.execute("UPDATE text_state SET upto = max(upto, ?)", (upto,))
 
 
 def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
@@ -104,10 +128,7 @@ def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> N
 
     Rows that are not there are left alone. Rewrites the index of words: meant for a purge, not for every day.
     """
-    gone: list[tuple[int, str]] = []
-    for seq, text in rows:
-        if not connection.execute("DELETE FROM text_fresh WHERE seq = ?", (seq,)).rowcount:
-            gone += [(seq, _storable(text))] if _is_indexed(connection, seq) else []
+    gone = [(seq, _storable(text)) for seq, text in rows if _is_indexed(connection, seq)]
     if not gone:
         return
     used: set[str] = set()
@@ -117,38 +138,34 @@ def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> N
         connection.execute(
             "INSERT INTO text_words (text_words, rowid, body) VALUES ('delete', ?, ?)", (seq, " ".join(found))
         )
-    _count(connection, gone, -1)
+    _count(connection, [seq for seq, _ in gone], sum(len(text) for _, text in gone), -1)
     _forget(connection, used)
     connection.execute("INSERT INTO text_words (text_words) VALUES ('optimize')")
 
 
-def candidates(connection: sqlite3.Connection, query: str, *, limit: int, read: Read, admit: Admit) -> list[Hit]:
+def candidates(
+    connection: sqlite3.Connection,
+    query: str,
+    *,
+    limit: int,
+    read: Read,
+    admit: Admit,
+    waiting: Mapping[int, str] | None = None,
+) -> list[Hit]:
     """Return the memories that a query is about, best first, at most `limit`.
 
     The query as a whole is looked for as a literal, and its words as a question; a literal hit stands above all
-    others. `admit` says which rows the caller may see, `read` gives their texts. Nothing relevant: an empty list.
+    others. `admit` says which rows the caller may see, `read` gives their texts, and `waiting` has the texts of those
+    that are not indexed yet. Nothing relevant: an empty list.
     """
     asked = words.question(query)
     if limit < 1 or not asked.raw:
         return []
-    return _Search(connection, asked, limit, read, admit).run()
+    return _Search(connection, asked, limit, read, admit, waiting or {}).run()
 
 
 def _storable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
-
-
-def _index(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]]) -> None:
-    used: set[str] = set()
-    bodies = []
-    for seq, text in rows:
-        found = words.tokens(text)
-        used.update(found)
-        bodies.append((seq, " ".join(found)))
-    connection.executemany("INSERT INTO text_words (rowid, body) VALUES (?, ?)", bodies)
-    _learn(connection, set(filter(words.is_word, used)))
-    _count(connection, rows, 1)
-    _merge(connection, len(rows))
 
 
 def _merge(connection: sqlite3.Connection, rows: int) -> None:
@@ -157,22 +174,13 @@ def _merge(connection: sqlite3.Connection, rows: int) -> None:
     connection.execute("INSERT INTO text_words (text_words, rank) VALUES ('merge', ?)", (pages,))
 
 
-def _count(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]], sign: int) -> None:
+def _count(connection: sqlite3.Connection, seqs: Sequence[int], chars: int, sign: int) -> None:
     """Keep the totals; the span of seqs only ever widens, as it serves estimates."""
-    chars = sum(len(text) for _, text in rows)
     connection.execute(
         "UPDATE text_state SET rows = rows + ?, chars = chars + ?,"
         " oldest = CASE newest WHEN 0 THEN ? ELSE min(oldest, ?) END, newest = max(newest, ?)",
-        (sign * len(rows), sign * chars, rows[0][0], rows[0][0], rows[-1][0]),
+        (sign * len(seqs), sign * chars, seqs[0], seqs[0], seqs[-1]),
     )
-
-
-def _learn(connection: sqlite3.Connection, used: set[str]) -> None:
-    """Add what is new among words to the vocabulary."""
-    new = connection.execute(
-        "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT term FROM text_term)", (json.dumps(sorted(used)),)
-    ).fetchall()
-    connection.executemany("INSERT INTO text_term VALUES (?)", new)
 
 
 def _forget(connection: sqlite3.Connection, used: set[str]) -> None:
@@ -221,7 +229,13 @@ class _Search:
     """One search: what was asked, what was looked at, what was found."""
 
     def __init__(
-        self, connection: sqlite3.Connection, asked: words.Question, limit: int, read: Read, admit: Admit
+        self,
+        connection: sqlite3.Connection,
+        asked: words.Question,
+        limit: int,
+        read: Read,
+        admit: Admit,
+        waiting: Mapping[int, str],
     ) -> None:
         self.connection, self.asked, self.limit, self.read, self.admit = connection, asked, limit, read, admit
         self.scores: dict[int, float] = {}
@@ -229,8 +243,7 @@ class _Search:
         self.passed: set[int] = set()
         state = connection.execute("SELECT rows, chars, oldest, newest FROM text_state").fetchone()
         self.rows, self.chars, self.oldest, self.newest = state
-        waiting = connection.execute("SELECT seq, text FROM text_fresh")
-        self.fresh = {seq: (text, words.fold(text)) for seq, text in waiting}
+        self.fresh = {seq: (text, words.fold(text)) for seq, text in waiting.items()}
         self.total = self.rows + len(self.fresh)
         self.torn = False
 

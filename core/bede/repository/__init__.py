@@ -11,262 +11,20 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from bede.errors import Busy, Conflict, NotFound, TooNew, UsageError
-from bede.records import Draft, Entry, Event, Move, Place, Spans, Verdict
+from bede.errors import BedeError, Busy, Conflict, TooNew
+from bede.records import Draft, Event, Verdict
 from bede.repository import connection as door
-from bede.repository import journal, lines, log, refs, schema
+from bede.repository import journal, log, refs, schema
 from bede.repository.connection import WAIT, Connection
+from bede.repository.reading import Reading
+from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing
 
 __all__ = ["Projection", "Reading", "Repository", "Writing"]
-
-
-class Projection(Protocol):
-    """A table derived from events: it follows the log, and may be dropped and built again at any moment."""
-
-    name: str
-    version: int
-
-    def create(self, connection: sqlite3.Connection) -> None:
-        """Lay the empty tables."""
-
-    def drop(self, connection: sqlite3.Connection) -> None:
-        """Remove the tables, also where only some of them exist."""
-
-    def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Take in events in order of arrival, inside the transaction that brought them."""
-
-    def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Remove every trace of these events' payloads."""
-
-
-class Reading:
-    """One unchanging view of the file."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def refs(self) -> dict[str, int]:
-        """Return every ref and the arrival number of its event."""
-        return refs.all_refs(self.connection)
-
-    def tip(self, ref: str) -> Place:
-        """Return where a ref's event lies; NotFound where there is no such ref."""
-        return log.place(self.connection, refs.tip(self.connection, ref))
-
-    def place(self, seq: int) -> Place:
-        """Return where the event of an arrival number lies."""
-        return log.place(self.connection, seq)
-
-    def resolve(self, text: str) -> Place:
-        """Return the event that a ref, `REF~N` or a unique prefix of an id names.
-
-        Raises:
-            NotFound: nothing or several things fit, or the history does not go back so many steps.
-            UsageError: the text can be none of these.
-        """
-        name, tilde, steps = text.partition("~")
-        if tilde and steps and not (steps.isdecimal() and len(steps) < 19):
-            raise UsageError(f"not an event: {text!r}", hint="write a branch, BRANCH~N, or an event id")
-        seq = refs.find(self.connection, name)
-        if seq:
-            found = log.place(self.connection, seq)
-        elif len(name) >= 4 and len(name) <= 64 and all(digit in "0123456789abcdef" for digit in name.lower()):
-            found = log.find(self.connection, name.lower())
-        else:
-            raise NotFound(
-                f"no branch or event {name!r}",
-                hint="'bede branches' and 'bede log' list them; of an id at least 4 digits are needed",
-            )
-        return self.back(found, int(steps or 1)) if tilde else found
-
-    def back(self, place: Place, steps: int) -> Place:
-        """Return the event `steps` before a place, along first parents."""
-        connection = self.connection
-        while steps >= place.position:
-            steps -= place.position
-            row = connection.execute("SELECT parent, at FROM line WHERE line = ?", (place.line,)).fetchone()
-            if row[0] is None:
-                raise NotFound("the history does not go back that far", hint="'bede log' shows how far it goes")
-            place = self.at(*row)
-        return self.at(place.line, place.position - steps)
-
-    def at(self, line: int, position: int) -> Place:
-        """Return the event at a position of a line."""
-        row = self.connection.execute(
-            "SELECT seq, id FROM event WHERE line = ? AND position = ?", (line, position)
-        ).fetchone()
-        return Place(row[0], row[1].hex(), line, position)
-
-    def meeting(self, one: Spans, other: Spans) -> Place:
-        """Return the newest event that two views share: where two branches parted.
-
-        Raises:
-            UsageError: they share none.
-        """
-        ends = [self.at(line, position) for line, position in lines.common(one, other).items()]
-        if not ends:
-            raise UsageError("the two share no event", hint="compare branches that were forked from one another")
-        return max(ends, key=lambda place: place.seq)
-
-    def spans(self, place: Place) -> Spans:
-        """Return what the event at a place can see."""
-        return lines.spans(self.connection, place.line, place.position)
-
-    def load(self, seqs: Sequence[int]) -> dict[int, Event]:
-        """Return events by arrival number."""
-        return log.load(self.connection, seqs)
-
-    def walk(self, seen: Spans, kinds: Sequence[str] = ()) -> Iterator[Event]:
-        """Yield what a view sees, newest first."""
-        return log.walk(self.connection, seen, kinds=kinds)
-
-    def between(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[Event]:
-        """Yield the events of ranges (line, from, to), range by range, oldest first in each."""
-        for line, start, end in ranges:
-            yield from log.between(self.connection, line, start, end)
-
-    def journal(self) -> Iterator[Entry]:
-        """Yield the operations, newest first."""
-        return journal.backwards(self.connection)
-
-    def entry(self, number: int) -> Entry:
-        """Return one operation; NotFound where there is none."""
-        return journal.entry(self.connection, number)
-
-    def head(self) -> tuple[int, str]:
-        """Return number and hash of the newest operation."""
-        return journal.head(self.connection)
-
-    def current(self, worktree: str) -> str:
-        """Return the branch that a worktree is on."""
-        return refs.current(self.connection, worktree)
-
-    def is_checked_out(self, branch: str) -> bool:
-        """Tell whether any worktree is on a branch."""
-        return refs.is_checked_out(self.connection, branch)
-
-    def project(self) -> dict[str, Any]:
-        """Return who this memory is and who may use the file."""
-        cursor = self.connection.execute(
-            "SELECT uuid, created_at, min_reader_version, min_writer_version, upgrade_hint FROM project"
-        )
-        names = [column[0] for column in cursor.description]
-        row: dict[str, Any] = dict(zip(names, cursor.fetchone(), strict=True))
-        row["format_version"] = self.connection.execute("PRAGMA user_version").fetchone()[0]
-        return row
-
-    def counts(self) -> dict[str, int]:
-        """Return how many events, operations and refs there are."""
-        return {
-            "events": log.last(self.connection),
-            "operations": journal.head(self.connection)[0],
-            "refs": len(refs.all_refs(self.connection)),
-        }
-
-
-class Head:
-    """The newest rows, remembered between the writes of one connection for as long as nobody else wrote."""
-
-    __slots__ = ("ends", "hash", "last", "number", "tips", "version")
-
-    def __init__(self, connection: Connection) -> None:
-        self.version = _version(connection)
-        self.number, self.hash = journal.head(connection)
-        self.last = log.last(connection)
-        self.tips: dict[str, Place] = {}
-        self.ends: dict[int, int] = {}
-
-
-class Writing(Reading):
-    """The one write transaction: it gathers events and moves, and ends as one operation."""
-
-    def __init__(
-        self, connection: Connection, head: Head, projections: Sequence[Projection], note: dict[str, Any]
-    ) -> None:
-        super().__init__(connection)
-        self._note = note
-        self._head = head
-        self._projections = projections
-        self._events: list[Event] = []
-        self._moves: dict[str, tuple[Place | None, Place | None]] = {}
-
-    def find(self, ref: str) -> Place | None:
-        """Return where a ref's event lies, None where there is no such ref."""
-        known = self._head.tips.get(ref)
-        if known is None:
-            seq = refs.find(self.connection, ref)
-            known = log.place(self.connection, seq) if seq else None
-        return known
-
-    def append(self, ref: str, drafts: Sequence[Draft], *, merged: Place | None = None) -> list[Event]:
-        """Append events to a ref, in order; the last of them becomes its tip.
-
-        `merged` is the second parent of the first one. A draft whose source is already in the log is left out.
-        """
-        parent, events = self.find(ref), []
-        for draft in drafts:
-            if draft.source and log.by_source(self.connection, draft.source):
-                continue
-            parents = [place for place in (parent, merged) if place]
-            event = log.insert(self.connection, self._head.ends, draft, log.prepare(draft), parents)
-            parent, merged = Place(event.seq, event.id, event.line, event.position), None
-            events.append(event)
-        if events:
-            self.move(ref, parent)
-            self._head.last = events[-1].seq
-            self._events += events
-            for projection in self._projections:
-                projection.follow(self.connection, events)
-        return events
-
-    def move(self, ref: str, new: Place | None) -> None:
-        """Let a ref name another event, making it where it is new; None deletes it."""
-        old = self.find(ref)
-        if old == new:
-            return
-        refs.put(self.connection, ref, new.seq if new else 0)
-        self._moves[ref] = (self._moves.get(ref, (old, None))[0], new)
-        self._head.tips.pop(ref, None)
-        if new:
-            self._head.tips[ref] = new
-
-    def check_out(self, worktree: str, branch: str) -> None:
-        """Remember which branch a worktree is on."""
-        refs.check_out(self.connection, worktree, branch)
-
-    def purge(self, seqs: Sequence[int]) -> int:
-        """Destroy payloads, here and in every projection; the history still verifies.
-
-        The operation notes which they were, for `verify`, and what they ended, since that stays ended. Its verb must
-        be `purge`.
-        """
-        events = [event for event in log.load(self.connection, seqs).values() if event.body is not None]
-        for projection in self._projections:
-            projection.forget(self.connection, events)
-        if events:
-            ends = {str(event.seq): event.body["ends"] for event in events if event.body and "ends" in event.body}
-            self._note["seqs"] = [*self._note.get("seqs", ()), *(event.seq for event in events)]
-            self._note["ends"] = {**self._note.get("ends", {}), **ends}
-        return log.purge(self.connection, [event.seq for event in events])
-
-    def close(self, verb: str, actor: str, at: int) -> None:
-        """End the transaction as one operation of the journal; as none where nothing changed."""
-        names, moves = {0: "-"}, []
-        for ref, (old, new) in self._moves.items():
-            names.update({place.seq: place.id for place in (old, new) if place})
-            if old != new:
-                moves.append(Move(ref, old.seq if old else 0, new.seq if new else 0))
-        if not (moves or self._events or self._note):
-            return
-        head = self._head
-        row = Entry(head.number + 1, verb, actor, at, self._note, tuple(moves), head.last, "")
-        head.hash = journal.append(self.connection, row, head.hash, names, [event.id for event in self._events])
-        head.number += 1
 
 
 def _version(connection: Connection) -> int:
@@ -359,13 +117,29 @@ class Repository:
         self._check_writable()
         with door.immediate(self.connection, self._wait):
             head, self._head = self._head, None
-            if head is None or head.version != _version(self.connection):
-                head = Head(self.connection)
+            version = _version(self.connection)
+            if head is None or head.version != version:
+                head = Head(self.connection, version)
                 self._agree()
+            before = head.last
             writing = Writing(self.connection, head, self._projections, {} if note is None else note)
             yield writing
             writing.close(verb, actor, at)
         self._head = head
+        if head.last // ROUND > before // ROUND:
+            with suppress(BedeError):  # What was written is acknowledged; the next writer can do this as well.
+                self._ripen()
+
+    def _ripen(self) -> None:
+        """Let the projections that wait take in what is worth a batch by now."""
+        for projection in self._projections:
+            while isinstance(projection, Ripening) and (gathered := self._gather(projection)) is not None:
+                with door.immediate(self.connection, self._wait):
+                    projection.settle(self.connection, gathered)
+
+    def _gather(self, projection: Ripening) -> Any | None:
+        with door.snapshot(self.connection, self._wait):
+            return projection.gather(self.connection)
 
     def _check_writable(self) -> None:
         if self.connection.refusal:
@@ -389,7 +163,9 @@ class Repository:
         """Drop every projection and build it again from the log; return how many events it read."""
         self._check_writable()
         with door.immediate(self.connection, self._wait):
-            return self._rebuild()
+            count = self._rebuild()
+        self._ripen()
+        return count
 
     def _rebuild(self) -> int:
         """Build the projections again, inside the caller's transaction."""

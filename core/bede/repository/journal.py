@@ -41,10 +41,10 @@ def append(
     return value.hex()
 
 
-def head(connection: sqlite3.Connection) -> tuple[int, str]:
-    """Return number and hex hash of the newest operation; 0 and zeros before the first."""
-    row = connection.execute("SELECT number, hash FROM operation ORDER BY number DESC LIMIT 1").fetchone()
-    return (row[0], row[1].hex()) if row else (0, ZERO)
+def head(connection: sqlite3.Connection) -> tuple[int, str, int]:
+    """Return number and hex hash of the newest operation, and the newest event then; 0 and zeros before the first."""
+    row = connection.execute("SELECT number, hash, last FROM operation ORDER BY number DESC LIMIT 1").fetchone()
+    return (row[0], row[1].hex(), row[2]) if row else (0, ZERO, 0)
 
 
 def entry(connection: sqlite3.Connection, number: int) -> Entry:

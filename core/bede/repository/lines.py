@@ -2,7 +2,7 @@
 
 Every event lies on a line, a maximal run of single-parent events, at a position. What an event can see is a short
 list of spans (line, up to position), found by walking lines and never events. None of it depends on how long
-the history is.
+the history is. Where a line's events are is told by stretches: one, as long as nobody writes on another line.
 """
 
 from __future__ import annotations
@@ -22,19 +22,49 @@ def place_next(
     that remembers where it left. `ends` holds the last positions that are known, and learns the new one.
     """
     if parent is not None and merged is None:
-        end = ends.get(parent.line)
-        if end is None:
-            query = "SELECT max(position) FROM event WHERE line = ?"
-            (end,) = connection.execute(query, (parent.line,)).fetchone()
-        if end == parent.position:
-            ends[parent.line] = end + 1
-            return parent.line, end + 1
+        last = ends.get(parent.line)
+        if last is None:
+            last = end(connection, parent.line)
+        if last == parent.position:
+            ends[parent.line] = last + 1
+            return parent.line, last + 1
     (line,) = connection.execute("SELECT coalesce(max(line), 0) + 1 FROM line").fetchone()
     origin = (parent.line, parent.position) if parent else (None, None)
     second = (merged.line, merged.position) if merged else (None, None)
     connection.execute("INSERT INTO line VALUES (?, ?, ?, ?, ?)", (line, *origin, *second))
     ends[line] = 1
     return line, 1
+
+
+def begin(connection: sqlite3.Connection, seq: int, line: int, position: int) -> None:
+    """Begin a stretch with an event that does not follow the one which arrived before it on the same line."""
+    connection.execute("INSERT INTO stretch VALUES (?, ?, ?)", (seq, line, position))
+
+
+def end(connection: sqlite3.Connection, line: int) -> int:
+    """Return the position of a line's last event."""
+    (position,) = connection.execute(
+        "SELECT s.position - s.seq - 1 + coalesce((SELECT min(n.seq) FROM stretch n WHERE n.seq > s.seq),"
+        " (SELECT max(seq) + 1 FROM event)) FROM stretch s WHERE s.line = ? ORDER BY s.position DESC LIMIT 1",
+        (line,),
+    ).fetchone()
+    return int(position)
+
+
+def ranges(connection: sqlite3.Connection, line: int, start: int, end: int) -> list[tuple[int, int]]:
+    """Return where the events of a line from one position to another are: from seq to seq, in order."""
+    if start > end:
+        return []
+    rows = connection.execute(
+        "SELECT seq, position FROM stretch WHERE line = ?1 AND position <= ?3 AND position >="
+        " (SELECT max(position) FROM stretch WHERE line = ?1 AND position <= ?2) ORDER BY position",
+        (line, start, end),
+    ).fetchall()
+    beyond = [position - 1 for _, position in rows[1:]] + [end]
+    return [
+        (seq + max(start - position, 0), seq + last - position)
+        for (seq, position), last in zip(rows, beyond, strict=True)
+    ]
 
 
 def spans(connection: sqlite3.Connection, line: int, position: int) -> Spans:

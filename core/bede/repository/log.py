@@ -17,8 +17,7 @@ from bede.identity import SALT, canonical, digest, event_id
 from bede.records import Draft, Event, Place, Spans
 from bede.repository import lines
 
-_COLUMNS = "e.seq, e.id, e.kind, e.parent, e.merged, e.actor, e.source, e.happened_at, e.line, e.position, p.body"
-_FROM = "FROM event e LEFT JOIN payload p USING (seq)"
+_COLUMNS = "seq, id, kind, parent, merged, actor, source, happened_at, line, position, body"
 _BATCH = 500
 
 
@@ -63,14 +62,13 @@ def insert(
         payload,
         line,
         position,
+        salt,
+        body,
     )
-    cursor = connection.execute(
-        "INSERT INTO event (id, kind, parent, merged, actor, source, happened_at, digest, line, position) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row,
-    )
+    cursor = connection.execute("INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     seq = cursor.lastrowid or 0
-    connection.execute("INSERT INTO payload VALUES (?, ?, ?)", (seq, salt, body))
+    if not parent or seq != parent.seq + 1 or line != parent.line:
+        lines.begin(connection, seq, line, position)
     seqs = tuple(place.seq for place in parents)
     return Event(
         seq,
@@ -92,7 +90,7 @@ def load(connection: sqlite3.Connection, seqs: Sequence[int]) -> dict[int, Event
     for start in range(0, len(seqs), _BATCH):
         part = seqs[start : start + _BATCH]
         marks = ",".join("?" * len(part))
-        rows = connection.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.seq IN ({marks})", part)
+        rows = connection.execute(f"SELECT {_COLUMNS} FROM event WHERE seq IN ({marks})", part)
         found.update((event.seq, event) for event in map(_event, rows))
     return found
 
@@ -144,32 +142,31 @@ def walk(connection: sqlite3.Connection, seen: Spans, *, kinds: Sequence[str] = 
 
 
 def _backwards(connection: sqlite3.Connection, line: int, upto: int, kinds: Sequence[str]) -> Iterator[Event]:
-    marks = f" AND e.kind IN ({','.join('?' * len(kinds))})" if kinds else ""
+    marks = f" AND kind IN ({','.join('?' * len(kinds))})" if kinds else ""
     step = 32
     while upto > 0:
-        rows = connection.execute(
-            f"SELECT {_COLUMNS} {_FROM} WHERE e.line = ? AND e.position <= ?{marks} ORDER BY e.position DESC LIMIT ?",
-            (line, upto, *kinds, step),
-        ).fetchall()
-        yield from map(_event, rows)
-        if len(rows) < step:
-            return
-        upto = rows[-1][9] - 1
+        for first, last in reversed(lines.ranges(connection, line, max(1, upto - step + 1), upto)):
+            yield from map(
+                _event,
+                connection.execute(
+                    f"SELECT {_COLUMNS} FROM event WHERE seq BETWEEN ? AND ?{marks} ORDER BY seq DESC",
+                    (first, last, *kinds),
+                ).fetchall(),
+            )
+        upto -= step
         step = min(step * 4, 4096)
 
 
 def between(connection: sqlite3.Connection, line: int, start: int, end: int) -> Iterator[Event]:
     """Yield the events of one line from one position to another, oldest first."""
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.line = ? AND e.position BETWEEN ? AND ? ORDER BY e.position",
-        (line, start, end),
-    )
-    yield from map(_event, rows)
+    query = f"SELECT {_COLUMNS} FROM event WHERE seq BETWEEN ? AND ? ORDER BY seq"
+    for part in lines.ranges(connection, line, start, end):
+        yield from map(_event, connection.execute(query, part))
 
 
 def after(connection: sqlite3.Connection, seq: int) -> Iterator[Event]:
     """Yield all events that arrived after one, oldest first: what a follower reads."""
-    rows = connection.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.seq > ? ORDER BY e.seq", (seq,))
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM event WHERE seq > ? ORDER BY seq", (seq,))
     yield from map(_event, rows)
 
 
@@ -186,22 +183,28 @@ def last(connection: sqlite3.Connection) -> int:
 
 def purge(connection: sqlite3.Connection, seqs: Iterable[int]) -> int:
     """Destroy payloads, body and salt; return how many there were."""
-    return sum(connection.execute("DELETE FROM payload WHERE seq = ?", (seq,)).rowcount for seq in seqs)
+    statement = "UPDATE event SET salt = NULL, body = NULL WHERE seq = ? AND body IS NOT NULL"
+    return sum(connection.execute(statement, (seq,)).rowcount for seq in seqs)
 
 
 def _event(row: tuple[Any, ...]) -> Event:
-    seq, identity, kind, parent, merged, actor, source, happened_at, line, position, body = row
+    seq, identity, kind, parent, merged, actor, source, happened_at, line, position, stored = row
     parents = tuple(seq for seq in (parent, merged) if seq is not None)
-    return Event(seq, identity.hex(), kind, parents, actor, source, happened_at, line, position, _body(body))
+    return Event(seq, identity.hex(), kind, parents, actor, source, happened_at, line, position, body(stored))
 
 
-def _body(stored: Any) -> dict[str, Any] | None:
+def body(stored: Any) -> dict[str, Any] | None:
+    """Return what a payload says; None for one that was purged.
+
+    Raises:
+        Corrupt: it is not what was written.
+    """
     if stored is None:
         return None
     try:
-        body = json.loads(stored)
+        told = json.loads(stored)
     except (ValueError, RecursionError) as error:
         raise Corrupt("a payload is not the JSON that was written", hint="run 'bede verify'") from error
-    if not isinstance(body, dict):
+    if not isinstance(told, dict):
         raise Corrupt("a payload is not the JSON that was written", hint="run 'bede verify'")
-    return body
+    return told

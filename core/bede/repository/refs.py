@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 
 from bede.errors import NotFound
+from bede.records import Place
 
 MAIN = "main"
 
@@ -31,6 +32,13 @@ def find(connection: sqlite3.Connection, name: str) -> int:
     return int(row[0]) if row else 0
 
 
+def place(connection: sqlite3.Connection, name: str) -> Place | None:
+    """Return where the event lies that a ref names, None when there is no such ref."""
+    query = "SELECT e.seq, e.id, e.line, e.position FROM ref r JOIN event e ON e.seq = r.seq WHERE r.name = ?"
+    row = connection.execute(query, (name,)).fetchone()
+    return Place(row[0], row[1].hex(), row[2], row[3]) if row else None
+
+
 def all_refs(connection: sqlite3.Connection) -> dict[str, int]:
     """Return every ref with the arrival number of its event, by name."""
     return dict(connection.execute("SELECT name, seq FROM ref ORDER BY name"))
@@ -42,8 +50,6 @@ def put(connection: sqlite3.Connection, name: str, seq: int) -> None:
         connection.execute("INSERT OR REPLACE INTO ref VALUES (?, ?)", (name, seq))
     else:
         connection.execute("DELETE FROM ref WHERE name = ?", (name,))
-        connection.execute("DELETE FROM worktree WHERE branch = ?", (name,))
-        # Whoever was on it is on the main branch again.
         connection.execute("DELETE FROM worktree WHERE branch = ?", (name,))
 
 

@@ -21,7 +21,7 @@ MIN_READER = 1
 MIN_WRITER = 1
 UPGRADE_HINT = "install a newer bede: pip install --upgrade bede"
 
-#: Small pages: one append dirties eight of them, and each goes to the disk whole (measured: 0.3 of a commit).
+#: Small pages: one append dirties six of them, and each goes to the disk whole (measured: 0.3 of a commit).
 PAGE_SIZE = 2048
 
 TABLES = """
@@ -42,19 +42,15 @@ CREATE TABLE event (            -- an immutable fact, named by the hash of its c
   actor TEXT NOT NULL,
   source TEXT NOT NULL,         -- '' or the key of the foreign record it came from
   happened_at INTEGER NOT NULL, -- microseconds since 1970, UTC
-  digest BLOB NOT NULL,         -- SHA-256 of the payload's salt and body
+  digest BLOB NOT NULL,         -- SHA-256 of the payload: its salt, then its body
   line INTEGER NOT NULL,        -- the maximal run of single-parent events it lies on
-  position INTEGER NOT NULL     -- its place on that line, from 1
+  position INTEGER NOT NULL,    -- its place on that line, from 1
+  salt BLOB,                    -- the payload; both NULL once it was purged, and the history still verifies
+  body BLOB                     -- canonical JSON, UTF-8
 ) STRICT;
 -- Eight bytes of an id find it; the whole would double the size of the index.
 CREATE INDEX event_id ON event (substr(id, 1, 8));
-CREATE UNIQUE INDEX event_place ON event (line, position);
 CREATE UNIQUE INDEX event_source ON event (source) WHERE source <> '';
-CREATE TABLE payload (          -- what an event says; destroyed by a purge, and the history still verifies
-  seq INTEGER PRIMARY KEY,
-  salt BLOB NOT NULL,
-  body BLOB NOT NULL            -- canonical JSON, UTF-8
-) STRICT;
 CREATE TABLE line (             -- where a run of events branched off
   line INTEGER PRIMARY KEY,
   parent INTEGER,               -- the line it left, NULL for the first
@@ -62,6 +58,12 @@ CREATE TABLE line (             -- where a run of events branched off
   merged INTEGER,               -- the line of a merge's second parent, else NULL
   merged_at INTEGER
 ) STRICT;
+CREATE TABLE stretch (          -- where a line goes on: its events from here arrived one after the other
+  seq INTEGER PRIMARY KEY,
+  line INTEGER NOT NULL,
+  position INTEGER NOT NULL     -- of the first of them; an index of these does for one of all events
+) STRICT;
+CREATE UNIQUE INDEX stretch_place ON stretch (line, position);
 CREATE TABLE ref (              -- a name for an event; nothing else in the log ever changes
   name TEXT PRIMARY KEY,
   seq INTEGER NOT NULL

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -72,6 +71,7 @@ class _Walk:
         self.ids: list[str] = ["-"]
         self.places: list[tuple[int, int]] = [(0, 0)]
         self.origins: dict[int, tuple[int | None, ...]] = {}
+        self.stretches: dict[int, tuple[int, int]] = {}
         self.tips: dict[str, int] = {}
         self.missing: set[int] = set()
         self.purged: set[int] = set()
@@ -87,8 +87,8 @@ class _Walk:
     def events(self) -> None:
         """Recompute every payload digest, event id and place, in order of arrival."""
         rows = self.connection.execute(
-            "SELECT e.seq, e.id, e.kind, e.parent, e.merged, e.actor, e.source, e.happened_at, e.digest, "
-            "e.line, e.position, p.salt, p.body FROM event e LEFT JOIN payload p USING (seq) ORDER BY e.seq"
+            "SELECT seq, id, kind, parent, merged, actor, source, happened_at, digest, line, position, salt, body "
+            "FROM event ORDER BY seq"
         )
         ends: dict[int, int] = {}
         for row in rows:
@@ -135,6 +135,8 @@ class _Walk:
         )
         if sha256(salt + body).digest() != payload or sha256(form.encode()).digest() != identity:
             return False
+        if parent != seq - 1:
+            self.stretches[seq] = (line, position)
         self.ids.append(identity.hex())
         self.places.append((line, position))
         ends[line] = position
@@ -160,10 +162,10 @@ class _Walk:
             self.hold("event", len(self.ids), "missing: the numbers of arrival have a gap")
             self.ids.append("?")
             self.places.append((0, 0))
-        if body is None:
+        if body is None and salt is None:
             self.missing.add(seq)
         elif len(salt) != SALT or digest(salt, body) != payload:
-            self.hold("payload", seq, "the body or salt is not what the event commits to")
+            self.hold("event", seq, "the body or salt is not what the event commits to")
         if "\n" in kind + actor + source:
             self.hold("event", seq, "a field holds a line feed, so that the id proves nothing")
         parents = [item for item in (parent, merged) if item is not None]
@@ -172,6 +174,8 @@ class _Walk:
             parents = []
         if event_id(kind, [self.ids[item] for item in parents], actor, source, happened_at, payload) != identity:
             self.hold("event", seq, "the id is not the hash of its fields")
+        if parents != [seq - 1] or self.places[-1] != (line, position - 1):
+            self.stretches[seq] = (line, position)
         self.ids.append(identity.hex())
         self.places.append((line, position))
         if (line, position) != self._place(parents, ends):
@@ -191,7 +195,7 @@ class _Walk:
         return opened, 1
 
     def lines(self) -> None:
-        """Compare the lines with those that the events lay."""
+        """Compare the lines, and the stretches they consist of, with those that the events lay."""
         stored = {
             row[0]: tuple(row[1:])
             for row in self.connection.execute("SELECT line, parent, at, merged, merged_at FROM line")
@@ -199,6 +203,10 @@ class _Walk:
         for line in stored.keys() | self.origins.keys():
             if stored.get(line) != self.origins.get(line):
                 self.hold("line", line, "it is not where its first event puts it")
+        laid = {row[0]: row[1:] for row in self.connection.execute("SELECT seq, line, position FROM stretch")}
+        for seq in laid.keys() | self.stretches.keys():
+            if laid.get(seq) != self.stretches.get(seq):
+                self.hold("stretch", seq, "it is not where the events of its line are")
 
     def operations(self) -> None:
         """Recompute the chain, and replay every move of a ref on the way."""
@@ -285,7 +293,7 @@ class _Walk:
         if len(rows) != 1:
             self.hold("project", len(rows), "there must be exactly one row")
             return
-        first = self.connection.execute("SELECT body FROM payload WHERE seq = 1").fetchone()
+        first = self.connection.execute("SELECT body FROM event WHERE seq = 1").fetchone()
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         try:
             said, found = json.loads(first[0]), declare(version, *rows[0])
@@ -298,16 +306,11 @@ class _Walk:
             self.hold("project", 1, "the identity is not what the first event says")
 
     def strays(self) -> None:
-        """Find payloads without an event, and payloads that are gone without a purge."""
-        for (seq,) in self._stray_payloads():
-            self.hold("payload", seq, "it belongs to no event")
+        """Find payloads that are gone without a purge, and such as are there again."""
         for seq in sorted(self.missing - self.purged):
-            self.hold("payload", seq, "missing, and no purge tells of it")
+            self.hold("event", seq, "the payload is missing, and no purge tells of it")
         for seq in sorted(self.purged - self.missing):
-            self.hold("payload", seq, "there again, though it was purged")
-
-    def _stray_payloads(self) -> Iterator[tuple[int]]:
-        return self.connection.execute("SELECT seq FROM payload WHERE seq NOT IN (SELECT seq FROM event)")
+            self.hold("event", seq, "the payload is there again, though it was purged")
 
     def anchored(self, number: int, value: str) -> None:
         """Hold the history against an operation that was written down elsewhere."""
