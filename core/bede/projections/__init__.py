@@ -35,11 +35,10 @@ class Text:
     def gather(self, connection: sqlite3.Connection) -> tuple[int, int, text.Batch] | None:
         """Make ready what waits, when it is worth a batch."""
         before = text.upto(connection)
+        if not text.is_due(connection, before):
+            return None
         last, rows = texts_after(connection, before, text.CHUNK)
-        is_due = len(rows) >= text.BATCH or last - before >= text.CHUNK
-        if is_due or any(len(said) >= text.LONG_TEXT for said in rows.values()):
-            return before, last, text.prepare(connection, rows.items())
-        return None
+        return before, last, text.prepare(connection, rows.items())
 
     def settle(self, connection: sqlite3.Connection, gathered: tuple[int, int, text.Batch]) -> None:
         """Index what was made ready, unless another writer was faster."""

@@ -184,12 +184,8 @@ def outcome(kind: str, body: dict[str, Any]) -> str:
 def _ends(connection: sqlite3.Connection, ends: dict[str, list[str]]) -> Iterable[tuple[int, str]]:
     for word, letter in ENDINGS.items():
         for identity in ends.get(word, ()):
-            named = bytes.fromhex(identity)
-            row = connection.execute(
-                "SELECT seq FROM event WHERE substr(id, 1, 8) = ? AND id = ?", (named[:8], named)
-            ).fetchone()
-            if row:
-                yield row[0], letter
+            if seq := log.seq_of(connection, identity):
+                yield seq, letter
 
 
 def endings(connection: sqlite3.Connection, seqs: Sequence[int], seen: Spans) -> dict[int, tuple[str, int]]:

@@ -96,6 +96,13 @@ def upto(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT upto FROM text_state").fetchone()[0])
 
 
+def is_due(connection: sqlite3.Connection, upto: int) -> bool:
+    """Tell whether enough waits behind an event to be indexed together: many events, or a long one."""
+    query = "SELECT count(*), coalesce(max(length(body)), 0) FROM event WHERE seq > ?"
+    count, longest = connection.execute(query, (upto,)).fetchone()
+    return bool(count >= BATCH or longest >= LONG_TEXT)
+
+
 def prepare(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> Batch:
     """Cut rows, in order of their seqs, into tokens, and look up which words are new."""
     used: set[str] = set()

@@ -115,7 +115,7 @@ class Repository:
             Busy: another writer held it past the deadline.
         """
         self._check_writable()
-        with door.immediate(self.connection, self._wait):
+        with door.Immediate(self.connection, self._wait):
             head, self._head = self._head, None
             version = _version(self.connection)
             if head is None or head.version != version:
@@ -131,10 +131,12 @@ class Repository:
                 self._ripen()
 
     def _ripen(self) -> None:
-        """Let the projections that wait take in what is worth a batch by now."""
+        """Let the index of ids, and the projections that wait, take in what is worth a batch by now."""
+        with door.Immediate(self.connection, self._wait):
+            log.index(self.connection)
         for projection in self._projections:
             while isinstance(projection, Ripening) and (gathered := self._gather(projection)) is not None:
-                with door.immediate(self.connection, self._wait):
+                with door.Immediate(self.connection, self._wait):
                     projection.settle(self.connection, gathered)
 
     def _gather(self, projection: Ripening) -> Any | None:
@@ -162,7 +164,7 @@ class Repository:
     def reindex(self) -> int:
         """Drop every projection and build it again from the log; return how many events it read."""
         self._check_writable()
-        with door.immediate(self.connection, self._wait):
+        with door.Immediate(self.connection, self._wait):
             count = self._rebuild()
         self._ripen()
         return count
@@ -170,6 +172,8 @@ class Repository:
     def _rebuild(self) -> int:
         """Build the projections again, inside the caller's transaction."""
         count = 0
+        log.forget_index(self.connection)
+        log.index(self.connection)
         for projection in self._projections:
             projection.drop(self.connection)
             projection.create(self.connection)

@@ -116,9 +116,9 @@ def find(connection: sqlite3.Connection, prefix: str) -> Place:
     low = bytes.fromhex(prefix.ljust(64, "0"))
     high = bytes.fromhex(prefix.ljust(64, "f"))
     rows = connection.execute(
-        "SELECT seq, id, line, position FROM event "
-        "WHERE substr(id, 1, 8) BETWEEN ? AND ? AND id BETWEEN ? AND ? LIMIT 5",
-        (low[:8], high[:8], low, high),
+        "SELECT seq, id, line, position FROM event WHERE id BETWEEN ?2 AND ?4 AND"
+        " (seq IN (SELECT seq FROM event_key WHERE prefix BETWEEN ?1 AND ?3) OR seq > (SELECT seq FROM indexed)) LIMIT 5",
+        (low[:8], low, high[:8], high),
     ).fetchall()
     if len(rows) == 1:
         seq, identity, line, position = rows[0]
@@ -127,6 +127,32 @@ def find(connection: sqlite3.Connection, prefix: str) -> Place:
         raise NotFound(f"no event {prefix}", hint="'bede log' lists events")
     listed = ", ".join(row[1].hex()[:12] for row in rows)
     raise NotFound(f"event id {prefix} is ambiguous: {listed}", hint="type more of the id")
+
+
+def seq_of(connection: sqlite3.Connection, identity: str) -> int:
+    """Return the arrival number of the event of a whole id (64 hex digits), 0 when there is none."""
+    named = bytes.fromhex(identity)
+    row = connection.execute(
+        "SELECT seq FROM event WHERE id = ?2 AND"
+        " (seq IN (SELECT seq FROM event_key WHERE prefix = ?1) OR seq > (SELECT seq FROM indexed))",
+        (named[:8], named),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def index(connection: sqlite3.Connection) -> None:
+    """Take the ids of the events since the last time into `event_key`, inside the caller's transaction."""
+    connection.execute(
+        "INSERT INTO event_key SELECT substr(id, 1, 8), seq FROM event WHERE seq > (SELECT seq FROM indexed) ORDER BY 1"
+    )
+    connection.execute("UPDATE indexed SET seq = (SELECT max(seq) FROM event)")
+
+
+def forget_index(connection: sqlite3.Connection) -> None:
+    """Empty `event_key`, so that it can be filled anew."""
+    connection.execute("DELETE FROM event_key")
+    connection.execute("DELETE FROM indexed")
+    connection.execute("INSERT INTO indexed VALUES (0)")
 
 
 def walk(connection: sqlite3.Connection, seen: Spans, *, kinds: Sequence[str] = ()) -> Iterator[Event]:
