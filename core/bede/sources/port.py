@@ -1,9 +1,9 @@
 """The port of every transcript format: what a format must offer, and the items it yields.
 
 A format turns the records that an agent wrote into *items*: who said what, which tool was called upon what, how that
-ended, which files it changed. A format is a module with the names of `Stream` or of `Document`; it is pure but for reading
-the file it is given. The same bytes give the same items, however they were cut on the way: nothing here reads a
-clock, redacts, writes, or decides whose project a session is.
+ended, which files it changed. A format is a module with the names of `Stream` or of `Document`; it is pure but for
+reading the file it is given. The same bytes give the same items, however they were cut on the way: nothing here
+reads a clock, redacts, writes, or decides whose project a session is.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ What = Session | Prompt | Reply | Thought | Call | Result | Usage | Rewind
 class Item:
     """One thing that a transcript tells.
 
-    `key` names it within its session and stays the same however often and however far the file is read. A later item of the
-    same key takes the place of an earlier one (a message that an agent rewrites when its tools are done). Two different
-    things never share a key, also where the agent used an id twice.
+    `key` names it within its session and stays the same however often and however far the file is read. A later item
+    of the same key takes the place of an earlier one (a message that an agent rewrites when its tools are done). Two
+    different things never share a key, also where the agent used an id twice.
     """
 
     session: str

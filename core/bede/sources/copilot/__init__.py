@@ -1,0 +1,133 @@
+"""GitHub Copilot: the events of its command line and of its chats in VS Code.
+
+The command line writes `session-state/<session>/events.jsonl`, and the chat extension writes transcripts of the same
+events. The sessions that VS Code itself keeps are in `copilot_chat`. What a person typed is an event's `content`;
+what Copilot made of it for the model, and what hooks added, is never taken for anybody's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from bede.errors import BadSource
+from bede.sources.copilot import chat, events
+from bede.sources.port import Item, Tally, World
+from bede.sources.vscode import inside, is_file, named, stamps, users
+
+AGENT = "copilot"
+FORM: Literal["document"] = "document"
+
+PRODUCTS = ("Code", "Code - Insiders", "VSCodium", "VSCodium - Insiders", "Code - OSS")
+SERVERS = (".vscode-server", ".vscode-server-insiders", ".vscodium-server", ".vscode-remote")
+
+_LOG = re.compile(rb'\{\s*"kind"\s*:\s*(?:0\s*,\s*"v"\s*:\s*\{|[123]\s*,\s*"k"\s*:\s*\[)')
+_EVENT = re.compile(
+    rb'"type"\s*:\s*"(?:session|user|assistant|tool|system|hook|permission|subagent|skill)\.[a-z_.]+"\s*,\s*"data"\s*:'
+)
+
+
+def find(world: World) -> Iterator[Path]:
+    """Yield the sessions of the command line, then those of VS Code; of one that is there twice the better one.
+
+    A log is newer than a file of the same session; what VS Code keeps itself is more than its extension's transcript.
+    """
+    seen: set[Path] = set()
+    for path in (*_sessions(world), *_chats(world)):
+        if path not in seen and is_file(path):
+            seen.add(path)
+            yield path
+
+
+def _homes(world: World) -> Iterator[Path]:
+    """Yield where the command line may keep its things."""
+    if own := named(world, "COPILOT_HOME"):
+        yield own
+    for variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        if base := named(world, variable):
+            yield from (base / ".copilot", base / "copilot")
+    yield world.home / ".copilot"
+
+
+def _sessions(world: World) -> Iterator[Path]:
+    for home in _homes(world):
+        entries = inside(home / "session-state")
+        folders = {entry.name for entry in entries if is_file(entry / "events.jsonl")}
+        for entry in entries:
+            if entry.name in folders:
+                yield entry / "events.jsonl"
+            elif entry.suffix == ".jsonl" and entry.stem not in folders:
+                yield entry
+
+
+def _chats(world: World) -> Iterator[Path]:
+    for user in _users(world):
+        for storage in inside(user / "workspaceStorage"):
+            kept = list(_kept(storage / "chatSessions"))
+            yield from kept
+            known = {path.stem for path in kept}
+            for path in inside(storage / "GitHub.copilot-chat" / "transcripts"):
+                if path.suffix == ".jsonl" and path.stem not in known:
+                    yield path
+        yield from _kept(user / "globalStorage" / "emptyWindowChatSessions")
+
+
+def _users(world: World) -> Iterator[Path]:
+    if portable := named(world, "VSCODE_PORTABLE"):
+        yield portable / "user-data" / "User"
+    if moved := named(world, "VSCODE_APPDATA"):
+        yield from (moved / product / "User" for product in PRODUCTS)
+    yield from users(world, PRODUCTS)
+    for server in SERVERS:
+        yield world.home / server / "data" / "User"
+
+
+def _kept(folder_: Path) -> Iterator[Path]:
+    entries = inside(folder_)
+    logs = {entry.stem for entry in entries if entry.suffix == ".jsonl"}
+    for entry in entries:
+        if entry.suffix == ".jsonl" or (entry.suffix == ".json" and entry.stem not in logs):
+            yield entry
+
+
+def accepts(path: Path, head: bytes) -> bool:
+    """Tell whether a file is one of Copilot's, by its name and its first 64 KB."""
+    if path.suffix == ".jsonl":
+        return bool(_LOG.match(_begin(head)) or _EVENT.search(head))
+    if path.suffix != ".json" or not _begin(head).startswith(b"{"):
+        return False
+    kept = path.parent.name in ("chatSessions", "emptyWindowChatSessions")
+    return kept or (b'"requests"' in head and (b'"responderUsername"' in head or b'"initialLocation"' in head))
+
+
+def _begin(head: bytes) -> bytes:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\x00 \t\r\n")
+
+
+def stamp(path: Path) -> str:
+    """Return sizes and times of a transcript and of what lies beside it and tells of it."""
+    return stamps(
+        path, path.with_name("workspace.yaml"), *(parent / "workspace.json" for parent in events.above(path))
+    )
+
+
+def load(path: Path, tally: Tally) -> Iterator[Item]:
+    """Yield all items of a transcript, in order.
+
+    Raises:
+        BadSource: nothing in it can be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(65536)
+    except OSError as error:
+        raise BadSource(f"{path} cannot be read: {error}", reason="file") from error
+    if path.suffix == ".json" or _LOG.match(_begin(head)) or (_is_kept(path) and not _EVENT.search(head)):
+        return chat.load(path, tally)
+    return events.load(path, tally)
+
+
+def _is_kept(path: Path) -> bool:
+    return path.parent.name in ("chatSessions", "emptyWindowChatSessions")
