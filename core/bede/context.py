@@ -25,7 +25,8 @@ class Context:
     """The window of one call on the world.
 
     `directory` is where the call happens (`-C`), `project` a registered project's name or UUID, `branch` an override of
-    the worktree's branch. `say` shows a line to a person while an operation runs; `stdin` is None where there is none.
+    the worktree's branch. `say` shows a line to a person while an operation runs, `progress` how
+    far it is; `stdin` is None where there is none.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Context:
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         stdin: BinaryIO | None = None,
         say: Callable[[str], None] = lambda _line: None,
+        progress: Callable[[int, int, str], None] = lambda _done, _all, _name: None,
         repository: Repository | None = None,
     ) -> None:
         self.environment = os.environ if environment is None else environment
@@ -47,6 +49,7 @@ class Context:
         self.clock = clock
         self.stdin = stdin
         self.say = say
+        self.progress = progress
         self.read_only = read_only
         self._name = project
         self._branch = branch

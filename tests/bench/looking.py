@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bede.repository import Repository
+from bede.repository import Repository, log
 from bench.measure import SEED, call, mixed, percentiles, repository, timed
 from bench.writing import filled
 
@@ -90,8 +89,8 @@ def searching(count: int, rounds: int = 60) -> dict[str, Any]:
 
 def _vocabulary(store: Repository, count: int) -> tuple[list[str], list[str]]:
     step = max(1, count // 5000)
-    rows = store.connection.execute("SELECT CAST(body AS TEXT) FROM event WHERE seq % ? = 0", (step,))
-    return vocabulary(json.loads(body) for (body,) in rows)
+    rows = store.connection.execute("SELECT body FROM event WHERE seq % ? = 0", (step,))
+    return vocabulary(log.body(stored) or {} for (stored,) in rows)
 
 
 def vocabulary(bodies: Iterable[dict[str, Any]], shortest: int = 1) -> tuple[list[str], list[str]]:

@@ -16,6 +16,7 @@ from bede.errors import BedeError, NotFound, Rejected, UsageError
 from bede.operations.fork import fork
 from bede.operations.show import show
 from bede.operations.store import store
+from bede.repository import log
 
 SUMMARY = "The parser now accepts nested lists of any depth"
 LONG = {"learnings": ["recursion needs a bound"], "task_id": "T-1"}
@@ -317,7 +318,7 @@ def test_hostile_text_is_stored_exactly_in_every_field(context, name):
     assert _show(context, identity).body == {item: value for item, value in said.items() if item != "kind"}
     with context.repository.snapshot() as reading:
         body = reading.connection.execute("SELECT body FROM event ORDER BY seq DESC LIMIT 1").fetchone()[0]
-    assert json.loads(body)["summary"] == text
+    assert json.loads(log.unpack(body))["summary"] == text
     assert context.repository.verify().findings == ()
     with pytest.raises(Rejected):
         _given(context, json.dumps(said))

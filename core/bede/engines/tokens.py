@@ -19,7 +19,7 @@ from bede.errors import Corrupt, Unavailable
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
-__all__ = ["bound", "count", "decode", "encode", "fits", "trim"]
+__all__ = ["bound", "count", "decode", "encode", "fits", "trim", "widths"]
 
 #: The lengths of all tokens, a byte each, then the tokens, both in order of rank. See docs/records/tokens.md.
 _RANKS = Path(__file__).with_name("cl100k_base.ranks.gz")
@@ -82,6 +82,15 @@ def encode(text: str) -> list[int]:
     """
     encoding = _encoding()
     return [token for part in _parts(_clean(text)) for token in encoding.encode_ordinary(part)]
+
+
+def widths(text: str) -> list[int]:
+    """Return how many bytes of UTF-8 each token of a text stands for, in order.
+
+    Raises:
+        Corrupt, Unavailable: see `encode`.
+    """
+    return list(map(len, _encoding().decode_tokens_bytes(encode(text))))
 
 
 def decode(tokens: Sequence[int]) -> str:

@@ -46,7 +46,7 @@ def branches(context: Context) -> BranchesResult:
     """
     with context.repository.snapshot() as reading:
         current = context.branch(reading)
-        refs = reading.refs()
+        refs = reading.branches()
         here = reading.spans(reading.place(refs[current])) if current in refs else {}
         tips = reading.load(list(refs.values()))
         found = []

@@ -65,7 +65,7 @@ def fork(
 def _refuse_unmerged(reading: Reading, name: str, force: bool) -> None:
     """Refuse to hide work that no other branch sees, unless that is what is asked for."""
     alone = reading.spans(reading.tip(name))
-    for other in reading.refs().keys() - {name}:
+    for other in reading.branches().keys() - {name}:
         seen = reading.spans(reading.tip(other))
         alone = {line: upto for line, upto in alone.items() if upto > seen.get(line, 0)}
     if alone and not force:

@@ -72,5 +72,5 @@ def _status(context: Context, reading: Reading, seq: int, at: str | None) -> tup
 
 def _seen_by(reading: Reading, line: int, position: int) -> tuple[str, ...]:
     return tuple(
-        name for name, seq in reading.refs().items() if position <= reading.spans(reading.place(seq)).get(line, 0)
+        name for name, seq in reading.branches().items() if position <= reading.spans(reading.place(seq)).get(line, 0)
     )

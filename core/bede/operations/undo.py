@@ -11,6 +11,9 @@ from bede.operation import Field, operation
 from bede.records import Entry, Record
 from bede.repository import Reading, Writing
 
+#: What stays: the beginning, and what was only observed.
+_KEPT = frozenset({"init", "ingest"})
+
 
 @dataclass(frozen=True, slots=True)
 class Restored(Record):
@@ -72,13 +75,13 @@ def _target(reading: Reading, number: int) -> Entry:
             continue
         if entry.verb == "undo":
             undone.add(int(entry.note["undoes"]))
-        elif entry.moves and entry.verb != "init":
+        elif entry.moves and entry.verb not in _KEPT:
             return entry
     raise NotFound("there is nothing to undo")
 
 
 def _check(writing: Writing, entry: Entry, actor: str, include_others: bool) -> None:
-    if entry.verb == "init" or not entry.moves:
+    if entry.verb in _KEPT or not entry.moves:
         raise Conflict(f"operation {entry.number} ({entry.verb}) moved no branch that could go back")
     refs = writing.refs()
     for move in entry.moves:

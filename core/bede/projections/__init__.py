@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from bede.projections import text
 from bede.projections.memory import KINDS, Memory, text_of, texts_after
+from bede.projections.sessions import Sessions
 from bede.projections.state import Snapshots
 from bede.records import Event
 from bede.repository import Projection
@@ -40,11 +41,13 @@ class Text:
         last, rows = texts_after(connection, before, text.CHUNK)
         return before, last, text.prepare(connection, rows.items())
 
-    def settle(self, connection: sqlite3.Connection, gathered: tuple[int, int, text.Batch]) -> None:
-        """Index what was made ready, unless another writer was faster."""
+    def settle(self, connection: sqlite3.Connection, gathered: tuple[int, int, text.Batch]) -> bool:
+        """Index what was made ready, unless another writer was faster; tell whether it was done."""
         before, last, batch = gathered
-        if text.upto(connection) == before:
+        is_first = text.upto(connection) == before
+        if is_first:
             text.add(connection, batch, last)
+        return is_first
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take the words of these events out of the index."""
@@ -53,4 +56,4 @@ class Text:
 
 
 #: Every projection, in the order in which they follow.
-PROJECTIONS: tuple[Projection, ...] = (Memory(), Snapshots(), Text())
+PROJECTIONS: tuple[Projection, ...] = (Memory(), Snapshots(), Text(), Sessions())

@@ -19,6 +19,7 @@ from itertools import islice, product
 from bede.projections import words
 from bede.projections.words import Scale, Sought
 
+#: The index of memories; whoever keeps another says its name, which its tables begin with.
 NAME = "text"
 VERSION = 1
 
@@ -40,22 +41,22 @@ COMMON_POOL = 128
 SPELLINGS = 32
 
 _TABLES = (
-    """CREATE VIRTUAL TABLE text_words USING fts5 (
+    """CREATE VIRTUAL TABLE {name}_words USING fts5 (
   body, content='', tokenize = "porter unicode61 remove_diacritics 0 categories 'L* N* M* S* P* C*'"
 )""",
-    """CREATE TABLE text_term (   -- derived: every word of the indexed texts
+    """CREATE TABLE {name}_term (   -- derived: every word of the indexed texts
   term TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID""",
-    """CREATE TABLE text_state (  -- derived: one row, what is indexed
+    """CREATE TABLE {name}_state (  -- derived: one row, what is indexed
   rows INTEGER NOT NULL,
   chars INTEGER NOT NULL,
   oldest INTEGER NOT NULL,
   newest INTEGER NOT NULL,
   upto INTEGER NOT NULL         -- seq of the last event that was looked at
 ) STRICT""",
-    "INSERT INTO text_state VALUES (0, 0, 0, 0, 0)",
+    "INSERT INTO {name}_state VALUES (0, 0, 0, 0, 0)",
     # Left to itself FTS5 now and then rewrites most of the index within one append; see `_merge`.
-    "INSERT INTO text_words (text_words, rank) VALUES ('automerge', 0), ('crisismerge', 1000)",
+    "INSERT INTO {name}_words ({name}_words, rank) VALUES ('automerge', 0), ('crisismerge', 1000)",
 )
 
 Read = Callable[[Sequence[int]], Mapping[int, str]]
@@ -70,16 +71,16 @@ class Hit:
     score: float
 
 
-def create(connection: sqlite3.Connection) -> None:
+def create(connection: sqlite3.Connection, name: str = NAME) -> None:
     """Lay the empty tables."""
     for statement in _TABLES:
-        connection.execute(statement)
+        connection.execute(statement.format(name=name))
 
 
-def drop(connection: sqlite3.Connection) -> None:
+def drop(connection: sqlite3.Connection, name: str = NAME) -> None:
     """Remove the tables."""
-    for table in ("text_words", "text_term", "text_state"):
-        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    for table in ("words", "term", "state"):
+        connection.execute(f"DROP TABLE IF EXISTS {name}_{table}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,9 @@ class Batch:
     chars: int
 
 
-def upto(connection: sqlite3.Connection) -> int:
+def upto(connection: sqlite3.Connection, name: str = NAME) -> int:
     """Return the seq of the last event that was looked at; what came after it waits."""
-    return int(connection.execute("SELECT upto FROM text_state").fetchone()[0])
+    return int(connection.execute(f"SELECT upto FROM {name}_state").fetchone()[0])
 
 
 def is_due(connection: sqlite3.Connection, upto: int) -> bool:
@@ -103,7 +104,7 @@ def is_due(connection: sqlite3.Connection, upto: int) -> bool:
     return bool(count >= BATCH or longest >= LONG_TEXT)
 
 
-def prepare(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> Batch:
+def prepare(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]], name: str = NAME) -> Batch:
     """Cut rows, in order of their seqs, into tokens, and look up which words are new."""
     used: set[str] = set()
     bodies: list[tuple[int, str]] = []
@@ -116,26 +117,28 @@ def prepare(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> 
     listed = json.dumps(
         sorted([token for token in used if (token.isascii() and token.isalnum()) or words.is_word(token)])
     )
-    query = "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT term FROM text_term)"
+    query = f"SELECT value FROM json_each(?) WHERE value NOT IN (SELECT term FROM {name}_term)"
     return Batch(bodies, connection.execute(query, (listed,)).fetchall(), chars)
 
 
-def add(connection: sqlite3.Connection, batch: Batch, upto: int = 0) -> None:
+def add(connection: sqlite3.Connection, batch: Batch, upto: int = 0, name: str = NAME) -> None:
     """Index rows, inside the caller's transaction; `upto` is the last event that was looked at for them."""
-    connection.executemany("INSERT INTO text_words (rowid, body) VALUES (?, ?)", batch.bodies)
-    connection.executemany("INSERT OR IGNORE INTO text_term VALUES (?)", batch.terms)
+    connection.executemany(f"INSERT INTO {name}_words (rowid, body) VALUES (?, ?)", batch.bodies)
+    connection.executemany(f"INSERT OR IGNORE INTO {name}_term VALUES (?)", batch.terms)
     if batch.bodies:
-        _count(connection, [seq for seq, _ in batch.bodies], batch.chars, 1)
-        _merge(connection, len(batch.bodies))
-    connection.execute("UPDATE text_state SET upto = max(upto, ?)", (upto,))
+        _count(connection, [seq for seq, _ in batch.bodies], batch.chars, 1, name)
+        _merge(connection, len(batch.bodies), name)
+    connection.execute(f"UPDATE {name}_state SET upto = max(upto, ?)", (upto,))
 
 
-def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
-    """Take out rows, given the same text as when they were added, so that no word of theirs stays in the tables.
+def remove(
+    connection: sqlite3.Connection, rows: Iterable[tuple[int, str]], name: str = NAME, *, thoroughly: bool = True
+) -> None:
+    """Take out rows, given the same text as when they were added; rows that are not there are left alone.
 
-    Rows that are not there are left alone. Rewrites the index of words: meant for a purge, not for every day.
+    `thoroughly`, as a purge wants it, no word of theirs stays in the tables: that rewrites the whole index of words.
     """
-    gone = [(seq, _storable(text)) for seq, text in rows if _is_indexed(connection, seq)]
+    gone = [(seq, _storable(text)) for seq, text in rows if _is_indexed(connection, seq, name)]
     if not gone:
         return
     used: set[str] = set()
@@ -143,11 +146,13 @@ def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> N
         found = words.tokens(text)
         used.update(filter(words.is_word, found))
         connection.execute(
-            "INSERT INTO text_words (text_words, rowid, body) VALUES ('delete', ?, ?)", (seq, " ".join(found))
+            f"INSERT INTO {name}_words ({name}_words, rowid, body) VALUES ('delete', ?, ?)", (seq, " ".join(found))
         )
-    _count(connection, [seq for seq, _ in gone], sum(len(text) for _, text in gone), -1)
-    _forget(connection, used)
-    connection.execute("INSERT INTO text_words (text_words) VALUES ('optimize')")
+    _count(connection, [seq for seq, _ in gone], sum(len(text) for _, text in gone), -1, name)
+    if not thoroughly:
+        return
+    _forget(connection, used, name)
+    connection.execute(f"INSERT INTO {name}_words ({name}_words) VALUES ('optimize')")
 
 
 def candidates(
@@ -158,6 +163,7 @@ def candidates(
     read: Read,
     admit: Admit,
     waiting: Mapping[int, str] | None = None,
+    name: str = NAME,
 ) -> list[Hit]:
     """Return the memories that a query is about, best first, at most `limit`.
 
@@ -168,42 +174,42 @@ def candidates(
     asked = words.question(query)
     if limit < 1 or not asked.raw:
         return []
-    return _Search(connection, asked, limit, read, admit, waiting or {}).run()
+    return _Search(connection, asked, limit, read, admit, waiting or {}, name).run()
 
 
 def _storable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def _merge(connection: sqlite3.Connection, rows: int) -> None:
+def _merge(connection: sqlite3.Connection, rows: int, name: str) -> None:
     """Do a small, steady share of merging: enough that segments stay few however many rows there will be."""
     pages = max(16, rows // 2)
-    connection.execute("INSERT INTO text_words (text_words, rank) VALUES ('merge', ?)", (pages,))
+    connection.execute(f"INSERT INTO {name}_words ({name}_words, rank) VALUES ('merge', ?)", (pages,))
 
 
-def _count(connection: sqlite3.Connection, seqs: Sequence[int], chars: int, sign: int) -> None:
+def _count(connection: sqlite3.Connection, seqs: Sequence[int], chars: int, sign: int, name: str) -> None:
     """Keep the totals; the span of seqs only ever widens, as it serves estimates."""
     connection.execute(
-        "UPDATE text_state SET rows = rows + ?, chars = chars + ?,"
+        f"UPDATE {name}_state SET rows = rows + ?, chars = chars + ?,"
         " oldest = CASE newest WHEN 0 THEN ? ELSE min(oldest, ?) END, newest = max(newest, ?)",
         (sign * len(seqs), sign * chars, seqs[0], seqs[0], seqs[-1]),
     )
 
 
-def _forget(connection: sqlite3.Connection, used: set[str]) -> None:
+def _forget(connection: sqlite3.Connection, used: set[str], name: str) -> None:
     """Take out of the vocabulary what no indexed row holds any more; the index tells words by their stems."""
     roots = {words.stem(word) if word.isascii() else word: word for word in used}
     for root, word in roots.items():
-        if next(_newest(connection, _phrase((word,))), None) is None:
+        if next(_newest(connection, _phrase((word,)), name), None) is None:
             rows = connection.execute(
-                "SELECT term FROM text_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)", (root[:-1] or root,)
+                f"SELECT term FROM {name}_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)", (root[:-1] or root,)
             ).fetchall()
             gone = [row for row in rows if row[0] == word or (row[0].isascii() and words.stem(row[0]) == root)]
-            connection.executemany("DELETE FROM text_term WHERE term = ?", gone)
+            connection.executemany(f"DELETE FROM {name}_term WHERE term = ?", gone)
 
 
-def _is_indexed(connection: sqlite3.Connection, seq: int) -> bool:
-    return connection.execute("SELECT 1 FROM text_words WHERE rowid = ?", (seq,)).fetchone() is not None
+def _is_indexed(connection: sqlite3.Connection, seq: int, name: str) -> bool:
+    return connection.execute(f"SELECT 1 FROM {name}_words WHERE rowid = ?", (seq,)).fetchone() is not None
 
 
 def _phrase(tokens: Sequence[str]) -> str:
@@ -215,12 +221,12 @@ def _any(matches: Iterable[str]) -> str:
     return " OR ".join(dict.fromkeys(matches))
 
 
-def _newest(connection: sqlite3.Connection, match: str) -> Iterator[int]:
+def _newest(connection: sqlite3.Connection, match: str, name: str) -> Iterator[int]:
     """Yield the rows of a match, newest first; of an empty one, none."""
     if not match:
         return
     for (seq,) in connection.execute(
-        "SELECT rowid FROM text_words WHERE text_words MATCH ? ORDER BY rowid DESC", (match,)
+        f"SELECT rowid FROM {name}_words WHERE {name}_words MATCH ? ORDER BY rowid DESC", (match,)
     ):
         yield seq
 
@@ -243,12 +249,14 @@ class _Search:
         read: Read,
         admit: Admit,
         waiting: Mapping[int, str],
+        name: str,
     ) -> None:
         self.connection, self.asked, self.limit, self.read, self.admit = connection, asked, limit, read, admit
+        self.name = name
         self.scores: dict[int, float] = {}
         self.whole: set[int] = set()
         self.passed: set[int] = set()
-        state = connection.execute("SELECT rows, chars, oldest, newest FROM text_state").fetchone()
+        state = connection.execute(f"SELECT rows, chars, oldest, newest FROM {self.name}_state").fetchone()
         self.rows, self.chars, self.oldest, self.newest = state
         self.fresh = {seq: (text, words.fold(text)) for seq, text in waiting.items()}
         self.total = self.rows + len(self.fresh)
@@ -297,7 +305,7 @@ class _Search:
         """Count the indexed rows of a match; past the probe, estimate from how far back the probe had to go."""
         count, last = self.connection.execute(
             "SELECT count(*), min(rowid) FROM"
-            " (SELECT rowid FROM text_words WHERE text_words MATCH ? ORDER BY rowid DESC LIMIT ?)",
+            f" (SELECT rowid FROM {self.name}_words WHERE {self.name}_words MATCH ? ORDER BY rowid DESC LIMIT ?)",
             (match, PROBE),
         ).fetchone()
         if count < PROBE:
@@ -335,7 +343,7 @@ class _Search:
         if rare:
             order = "ORDER BY rank" if total > POOL + self.limit else ""
             rows = self.connection.execute(
-                f"SELECT rowid FROM text_words WHERE text_words MATCH ? {order}",
+                f"SELECT rowid FROM {self.name}_words WHERE {self.name}_words MATCH ? {order}",
                 (_any(_phrase(spelling) for one in rare for spelling in one.spellings),),
             )
             self._dig((seq for (seq,) in rows), want=POOL + self.limit, depth=RANKED)
@@ -347,7 +355,7 @@ class _Search:
         for kept in range(len(parts), 0, -1):
             if kept < len(parts) and len(self.scores) >= self.limit:
                 return
-            rows = _newest(self.connection, " AND ".join(parts[:kept]))
+            rows = _newest(self.connection, " AND ".join(parts[:kept]), self.name)
             self._dig(rows, want=COMMON_POOL, depth=RANKED if kept > 1 else RECENT)
 
     def _as_phrase(self) -> None:
@@ -361,7 +369,7 @@ class _Search:
         groups = self._groups()
         if groups is None:
             checks = self._reads() if self.scores else RECENT
-            seqs = self.connection.execute("SELECT rowid FROM text_words ORDER BY rowid DESC")
+            seqs = self.connection.execute(f"SELECT rowid FROM {self.name}_words ORDER BY rowid DESC")
             self._dig((seq for (seq,) in seqs), want=self.limit, depth=checks, checks=checks)
         elif all(groups):
             self._look(groups, PART_STEPS)
@@ -375,7 +383,7 @@ class _Search:
         nothing but common words is left at that: the newest rows with all of them were looked at.
         """
         if self._is_cheap(groups, steps):
-            rows = _newest(self.connection, _side_by_side(groups))
+            rows = _newest(self.connection, _side_by_side(groups), self.name)
             self._dig(rows, want=self.limit, depth=RECENT, checks=self._reads())
 
     def _is_cheap(self, groups: Sequence[Sequence[str]], steps: int) -> bool:
@@ -412,7 +420,7 @@ class _Search:
         """Tell whether any row has one word of each group side by side, as far as that is cheap to ask."""
         return (
             self._is_cheap(groups, PART_STEPS)
-            and next(_newest(self.connection, _side_by_side(groups)), None) is not None
+            and next(_newest(self.connection, _side_by_side(groups), self.name), None) is not None
         )
 
     def _ends(self, how: str, token: str) -> Sequence[str] | None:
@@ -433,7 +441,7 @@ class _Search:
         else:
             where = "substr(term, -length(?1)) = ?1" if how == "ends" else "instr(term, ?1)"
         most = 4 * SPELLINGS if self.torn else SPELLINGS
-        found = self.connection.execute(f"SELECT term FROM text_term WHERE {where} LIMIT {most + 1}", (part,))
+        found = self.connection.execute(f"SELECT term FROM {self.name}_term WHERE {where} LIMIT {most + 1}", (part,))
         terms = [term for (term,) in found]
         return terms if len(terms) <= most else None
 
@@ -441,7 +449,7 @@ class _Search:
         """Return words of the vocabulary that share half of a word, among them those one letter away."""
         half = len(word) // 2
         rows = self.connection.execute(
-            "SELECT term FROM text_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)"
+            f"SELECT term FROM {self.name}_term WHERE term >= ?1 AND term < ?1 || char(0x10ffff)"
             " AND length(term) BETWEEN ?2 - 1 AND ?2 + 1 LIMIT 2000",
             (word[:half], len(word)),
         )

@@ -128,16 +128,22 @@ class Repository:
         self._head = head
         if head.last // ROUND > before // ROUND:
             with suppress(BedeError):  # What was written is acknowledged; the next writer can do this as well.
-                self._ripen()
+                self.ripen()
 
-    def _ripen(self) -> None:
+    def ripen(self) -> None:
         """Let the index of ids, and the projections that wait, take in what is worth a batch by now."""
         with door.Immediate(self.connection, self._wait):
             log.index(self.connection)
         for projection in self._projections:
-            while isinstance(projection, Ripening) and (gathered := self._gather(projection)) is not None:
-                with door.Immediate(self.connection, self._wait):
-                    projection.settle(self.connection, gathered)
+            if isinstance(projection, Ripening):
+                self._settle(projection)
+
+    def _settle(self, projection: Ripening) -> None:
+        """Let one take in batch after batch, until too little waits or another writer does it."""
+        is_taken = True
+        while is_taken and (gathered := self._gather(projection)) is not None:
+            with door.Immediate(self.connection, self._wait):
+                is_taken = projection.settle(self.connection, gathered)
 
     def _gather(self, projection: Ripening) -> Any | None:
         with door.snapshot(self.connection, self._wait):
@@ -166,7 +172,7 @@ class Repository:
         self._check_writable()
         with door.Immediate(self.connection, self._wait):
             count = self._rebuild()
-        self._ripen()
+        self.ripen()
         return count
 
     def _rebuild(self) -> int:

@@ -19,6 +19,8 @@ from bede.repository import lines
 
 _COLUMNS = "seq, id, kind, parent, merged, actor, source, happened_at, line, position, body"
 _BATCH = 500
+#: From how many bytes on a payload is deflated, and how many bytes any may have.
+PACKED, LARGEST = 1024, 256 * 1024 * 1024
 
 
 def prepare(draft: Draft) -> tuple[bytes, bytes, bytes]:
@@ -63,7 +65,7 @@ def insert(
         line,
         position,
         salt,
-        body,
+        pack(body),
     )
     cursor = connection.execute("INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     seq = cursor.lastrowid or 0
@@ -117,7 +119,8 @@ def find(connection: sqlite3.Connection, prefix: str) -> Place:
     high = bytes.fromhex(prefix.ljust(64, "f"))
     rows = connection.execute(
         "SELECT seq, id, line, position FROM event WHERE id BETWEEN ?2 AND ?4 AND"
-        " (seq IN (SELECT seq FROM event_key WHERE prefix BETWEEN ?1 AND ?3) OR seq > (SELECT seq FROM indexed)) LIMIT 5",
+        " (seq IN (SELECT seq FROM event_key WHERE prefix BETWEEN ?1 AND ?3) OR seq > (SELECT seq FROM indexed))"
+        " LIMIT 5",
         (low[:8], low, high[:8], high),
     ).fetchall()
     if len(rows) == 1:
@@ -219,6 +222,36 @@ def _event(row: tuple[Any, ...]) -> Event:
     return Event(seq, identity.hex(), kind, parents, actor, source, happened_at, line, position, body(stored))
 
 
+def pack(body: bytes) -> bytes:
+    """Return a payload as it is stored: deflated where that is shorter; canonical JSON never begins as zlib does."""
+    if len(body) < PACKED:
+        return body
+    import zlib
+
+    packed = zlib.compress(body, 6)
+    return packed if len(packed) < len(body) else body
+
+
+def unpack(stored: bytes) -> bytes:
+    """Return the payload that was stored.
+
+    Raises:
+        Corrupt: it was deflated, and does not unpack to what any payload may be.
+    """
+    if stored[:1] != b"x":
+        return stored
+    import zlib
+
+    stream = zlib.decompressobj()
+    try:
+        whole = stream.decompress(stored, LARGEST)
+    except zlib.error as error:
+        raise Corrupt("a payload cannot be unpacked", hint="run 'bede verify'") from error
+    if stream.unconsumed_tail or not stream.eof or stream.unused_data:
+        raise Corrupt("a payload cannot be unpacked", hint="run 'bede verify'")
+    return whole
+
+
 def body(stored: Any) -> dict[str, Any] | None:
     """Return what a payload says; None for one that was purged.
 
@@ -228,7 +261,7 @@ def body(stored: Any) -> dict[str, Any] | None:
     if stored is None:
         return None
     try:
-        told = json.loads(stored)
+        told = json.loads(unpack(stored))
     except (ValueError, RecursionError) as error:
         raise Corrupt("a payload is not the JSON that was written", hint="run 'bede verify'") from error
     if not isinstance(told, dict):

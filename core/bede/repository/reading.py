@@ -21,6 +21,10 @@ class Reading:
         """Return every ref and the arrival number of its event."""
         return refs.all_refs(self.connection)
 
+    def branches(self) -> dict[str, int]:
+        """Return the refs that are branches of thought, and the arrival number of each one's event."""
+        return refs.branches(self.connection)
+
     def tip(self, ref: str) -> Place:
         """Return where a ref's event lies; NotFound where there is no such ref."""
         return log.place(self.connection, refs.tip(self.connection, ref))
@@ -130,5 +134,5 @@ class Reading:
         return {
             "events": log.last(self.connection),
             "operations": journal.head(self.connection)[0],
-            "refs": len(refs.all_refs(self.connection)),
+            "refs": len(refs.branches(self.connection)),
         }

@@ -12,6 +12,8 @@ from bede.errors import NotFound
 from bede.records import Place
 
 MAIN = "main"
+#: Where leases and what came of them are told; it belongs to no branch of thought.
+COORDINATION = "coordination"
 
 
 def tip(connection: sqlite3.Connection, name: str) -> int:
@@ -42,6 +44,12 @@ def place(connection: sqlite3.Connection, name: str) -> Place | None:
 def all_refs(connection: sqlite3.Connection) -> dict[str, int]:
     """Return every ref with the arrival number of its event, by name."""
     return dict(connection.execute("SELECT name, seq FROM ref ORDER BY name"))
+
+
+def branches(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the refs that are branches of thought, by name; what agents' sessions left is no branch."""
+    query = "SELECT name, seq FROM ref WHERE name NOT BETWEEN 'sessions/' AND 'sessions0' AND name <> ? ORDER BY name"
+    return dict(connection.execute(query, (COORDINATION,)))
 
 
 def put(connection: sqlite3.Connection, name: str, seq: int) -> None:

@@ -46,7 +46,7 @@ CREATE TABLE event (            -- an immutable fact, named by the hash of its c
   line INTEGER NOT NULL,        -- the maximal run of single-parent events it lies on
   position INTEGER NOT NULL,    -- its place on that line, from 1
   salt BLOB,                    -- the payload; both NULL once it was purged, and the history still verifies
-  body BLOB                     -- canonical JSON, UTF-8
+  body BLOB                     -- canonical JSON, UTF-8; deflated (zlib) where that is shorter
 ) STRICT;
 CREATE UNIQUE INDEX event_source ON event (source) WHERE source <> '';
 CREATE TABLE event_key (        -- finds an event by the first 8 bytes of its id; filled by the batch, see indexed
@@ -88,6 +88,12 @@ CREATE TABLE operation (        -- every change of refs, chained by hash: reflog
 CREATE TABLE worktree (         -- which branch each git worktree is on; '' is the main one
   name TEXT PRIMARY KEY,
   branch TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE cursor (           -- how far each agent's transcript was read on this machine; no part of the history
+  path BLOB PRIMARY KEY,        -- the file's absolute path, as the system spells it
+  agent TEXT NOT NULL,
+  mark TEXT NOT NULL,           -- JSON: what the file looked like, and how far it is read
+  state BLOB NOT NULL           -- JSON, deflated: what the reader has to know to go on
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE projection (       -- how far each derived table follows the log
   name TEXT PRIMARY KEY,

@@ -12,15 +12,17 @@ import sqlite3
 from hashlib import sha256
 from typing import Any
 
+from bede.errors import Corrupt
 from bede.identity import SALT, ZERO, digest, event_id, operation_hash
 from bede.records import Finding, Verdict
+from bede.repository.log import unpack
 from bede.repository.schema import declare
 
 _LIMIT = 100
 #: A wider gap in the numbers of arrival ends the walk over events: one edited number must not cost a day.
 _WIDEST = 1000
 #: What is raised on the way by a row whose values make no sense.
-_SENSELESS = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
+_SENSELESS = (TypeError, ValueError, LookupError, AttributeError, RecursionError, Corrupt)
 
 
 def verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None = None) -> Verdict:
@@ -127,6 +129,8 @@ class _Walk:
             return False
         if len(salt) != SALT or "\n" in kind:
             return False
+        if body[:1] == b"x":
+            body = unpack(body)
         if seq != len(self.ids) or self.places[parent] != (line, position - 1) or ends.get(line) != position - 1:
             return False
         form = (
@@ -162,6 +166,8 @@ class _Walk:
             self.hold("event", len(self.ids), "missing: the numbers of arrival have a gap")
             self.ids.append("?")
             self.places.append((0, 0))
+        if body is not None:
+            body = self._unpacked(seq, body)
         if body is None and salt is None:
             self.missing.add(seq)
         elif len(salt) != SALT or digest(salt, body) != payload:
@@ -181,6 +187,14 @@ class _Walk:
         if (line, position) != self._place(parents, ends):
             self.hold("event", seq, "it does not lie where its parents put it")
         ends[line] = max(position, ends.get(line, 0))
+
+    def _unpacked(self, seq: int, body: bytes) -> bytes:
+        """Return a body as it was written; where it cannot be unpacked, nothing that any digest fits."""
+        try:
+            return unpack(body)
+        except Corrupt:
+            self.hold("event", seq, "the body cannot be unpacked")
+            return b""
 
     def _place(self, parents: list[int], ends: dict[int, int]) -> tuple[int, int]:
         """Lay an event as an append does, and remember where a new line left."""
@@ -296,7 +310,7 @@ class _Walk:
         first = self.connection.execute("SELECT body FROM event WHERE seq = 1").fetchone()
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         try:
-            said, found = json.loads(first[0]), declare(version, *rows[0])
+            said, found = json.loads(unpack(first[0])), declare(version, *rows[0])
             # A newer format may have raised the compatibility numbers; who the project is never changes.
             names = found if said["format"] == version else ("project_id", "secret_digest", "created_at")
             same = all(found[name] == said[name] for name in names)

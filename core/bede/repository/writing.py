@@ -44,8 +44,8 @@ class Ripening(Projection, Protocol):
     def gather(self, connection: sqlite3.Connection) -> Any | None:
         """Make ready what waits, without the writer's lock; None while it is not worth it."""
 
-    def settle(self, connection: sqlite3.Connection, gathered: Any) -> None:
-        """Take in what was made ready, inside a write transaction, unless another writer did."""
+    def settle(self, connection: sqlite3.Connection, gathered: Any) -> bool:
+        """Take in what was made ready, inside a write transaction, unless another writer did; tell whether it was."""
 
 
 class Head:

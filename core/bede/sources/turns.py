@@ -11,30 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Thought, Usage
+from bede.turns import Turn, text_of
+
+__all__ = ["Turn", "Turns", "fold", "text_of"]
 
 #: A step of the assistant is divided between two calls when it has so many parts or characters.
 PARTS, CHARACTERS = 24, 6000
 #: How many finished turns are kept in mind because a call of theirs has no result yet.
 WAITING = 16
-#: Most characters of a call's target on its line.
-LINE = 1000
-
-Turn = dict[str, Any]
-"""A turn as plain JSON.
-
-    key        key of its first part, which names it within its session
-    by         who really spoke: a speaker of `port.Speaker`, or "assistant"
-    at, until  microseconds since 1970 (UTC) of its first and last part; left out where unknown
-    precision  of these times
-    line       place of its first record
-    side       true for a side chain
-    parent     key of the part it follows, where the agent keeps a tree
-    parts      in order: {"key", "text"}, {"key", "thought"}, or {"key", "call", "tool", "target", "sort", "edits",
-               "done", "ok", "exit_status", "denied", "output", "changed"}, what is unknown left out
-    model      of the assistant
-    usage      tokens by request
-"""
-
 
 class Turns:
     """The fold over the items of one session. `state` is JSON, empty at the beginning."""
@@ -72,6 +56,10 @@ class Turns:
             turn["side"] = True
         if item.parent:
             turn["parent"] = item.parent
+        if item.origin:
+            turn["origin"] = item.origin
+        if item.is_replayed:
+            turn["replayed"] = True
         self.state["open"] = turn
 
     def _close(self) -> Iterator[Turn]:
@@ -195,27 +183,3 @@ def fold(items: Iterable[Item]) -> Iterator[Turn]:
     if (last := turns.open()) is not None:
         found[last["key"]] = last
     yield from found.values()
-
-
-def text_of(turn: Turn) -> str:
-    """Return a turn as it is searched and shown: what was said, each call as one line, of a failure the last lines."""
-    return "\n".join(line for part in turn["parts"] for line in _lines(part))
-
-
-def _lines(part: dict[str, Any]) -> Iterator[str]:
-    if part.get("text"):
-        yield part["text"]
-    if "call" in part:
-        target = " ".join(part["target"].split())
-        cut = target if len(target) <= LINE else target[: LINE - 1] + "…"
-        yield " ".join(word for word in (f"[{part['tool'] or 'result'}]", cut, _outcome(part)) if word)
-    if part.get("output"):
-        yield part["output"]
-
-
-def _outcome(part: dict[str, Any]) -> str:
-    if part.get("denied"):
-        return "(denied)"
-    if part.get("exit_status") is not None:
-        return f"(exit {part['exit_status']})"
-    return "(failed)" if part.get("ok") is False else ""

@@ -1,0 +1,121 @@
+"""Files as they are met again: which one it is, whether what was read of it still stands there, and how it is opened.
+
+A cursor knows a file by the bytes it has read: their first and last kilobytes are hashed. So a file that only grew is
+read on, whatever its name or place on the disk; one that was rewritten, rotated or cut is read anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from bede.errors import BadSource, Unavailable
+from bede.sources.jsonl import Cursor
+
+#: Bytes at either end of what was read that are compared.
+COMPARED = 4096
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+
+Mark = dict[str, Any]
+
+
+def look(path: Path) -> Mark:
+    """Return what a file looks like from outside: size and time of the last change.
+
+    Raises:
+        OSError: the system does not say.
+    """
+    found = path.stat()
+    return {"size": found.st_size, "mtime": found.st_mtime_ns, "file": [found.st_dev, found.st_ino]}
+
+
+def is_same(mark: Mark, seen: Mark) -> bool:
+    """Tell whether a file looks as it did when it was read."""
+    return all(mark.get(name) == seen[name] for name in ("size", "mtime"))
+
+
+def remember(file: BinaryIO, cursor: Cursor) -> Mark:
+    """Return how far a file is read, and what the bytes at both ends of that are."""
+    return {
+        "offset": cursor.offset,
+        "line": cursor.line,
+        "part": cursor.part,
+        "head": _hash(file, 0, min(cursor.offset, COMPARED)),
+        "tail": _hash(file, max(0, cursor.offset - COMPARED), cursor.offset),
+    }
+
+
+def resume(file: BinaryIO, mark: Mark) -> Cursor | None:
+    """Return the cursor to go on from, None where the bytes that were read are no longer there."""
+    try:
+        cursor = Cursor(int(mark["offset"]), int(mark["line"]), int(mark["part"]))
+        head = _hash(file, 0, min(cursor.offset, COMPARED))
+        tail = _hash(file, max(0, cursor.offset - COMPARED), cursor.offset)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return cursor if (head, tail) == (mark.get("head"), mark.get("tail")) else None
+
+
+def _hash(file: BinaryIO, start: int, end: int) -> str:
+    file.seek(start)
+    found = file.read(end - start)
+    return hashlib.sha256(found).hexdigest()[:32] if len(found) == end - start else ""
+
+
+def head(path: Path, size: int = 65536) -> bytes:
+    """Return the beginning of a file, unpacked.
+
+    Raises:
+        OSError, BadSource: it cannot be read.
+    """
+    with opened(path) as file:
+        return file.read(size)
+
+
+def is_packed(path: Path) -> bool:
+    """Tell whether a file is compressed with Zstandard, by its first bytes."""
+    with path.open("rb") as file:
+        return file.read(4) == _ZSTANDARD
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a transcript for reading, unpacked where it is compressed.
+
+    Raises:
+        OSError, BadSource: it cannot be read.
+        Unavailable: it is compressed, and the library for that is missing.
+    """
+    if not os.path.isfile(path):  # noqa: PTH113 (a pipe or device would never end)
+        raise BadSource(f"not a file: {path}", hint="give the file of a transcript")
+    if not is_packed(path):
+        with path.open("rb") as file:
+            yield file
+        return
+    with _unpacked(path) as unpacked:
+        yield unpacked
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Unpack into a file of its own, since a reader goes back and forth; it never holds the whole in memory."""
+    import tempfile
+
+    try:
+        import zstandard
+    except ImportError as error:
+        raise Unavailable(
+            f"{path.name} is compressed with Zstandard", hint="pip install zstandard, then read it again"
+        ) from error
+    with tempfile.TemporaryFile() as file, path.open("rb") as packed:
+        try:
+            zstandard.ZstdDecompressor().copy_stream(packed, file)
+        except zstandard.ZstdError as error:
+            raise BadSource(
+                f"cannot unpack {path}: {error}", hint="the file is damaged or still being written"
+            ) from error
+        yield cast(BinaryIO, file)

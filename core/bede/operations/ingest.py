@@ -1,0 +1,123 @@
+"""`bede ingest`: take in what coding agents left on disk."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from bede.context import Context
+from bede.errors import BadSource, UsageError
+from bede.identity import instant
+from bede.intake.running import Report
+from bede.operation import Field, operation
+from bede.projections.sessions import tally
+from bede.records import Record
+from bede.sources import AGENTS, guests
+
+
+@dataclass(frozen=True, slots=True)
+class Unread(Record):
+    """A file that could not be read, and why."""
+
+    path: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Record):
+    """What the project has of one agent and model."""
+
+    agent: str
+    model: str
+    sessions: int
+    turns: int
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult(Record):
+    """What was met and what came of it. `files` by outcome, `turns` by outcome, `problems` by reason.
+
+    Of files: `read` had something for this project, `unchanged` nothing new, `foreign` belong to other folders,
+    `unplaced` tell no folder, `empty` no conversation, `unreadable` are listed. Of turns: `new`, `revised` (told again
+    with more in them), `repeated` (known already), `replayed` (copies of another session's).
+    """
+
+    SCHEMA: ClassVar[str] = "ingest/1"
+
+    outcome: str
+    project: str
+    agents: tuple[str, ...]
+    sessions: int
+    files: dict[str, int]
+    turns: dict[str, int]
+    records: int
+    problems: dict[str, int]
+    unreadable: tuple[Unread, ...]
+    stored: tuple[Stored, ...]
+
+    @property
+    def exits(self) -> int:
+        """30 where a file could not be read; what could be read was kept."""
+        return BadSource.exit_status if self.unreadable else 0
+
+
+@operation(effect="append", toolset="sessions", idempotent=True)
+def ingest(
+    context: Context,
+    *,
+    agent: Annotated[list[str] | None, Field("Only these agents' sessions")] = None,
+    since: Annotated[str, Field("Only files changed since a date, time, or age such as 3d")] = "",
+    path: Annotated[list[Path] | None, Field("This transcript, whosever it is", cli_only=True)] = None,
+    all_: Annotated[bool, Field("For every registered project, not only this one", cli_only=True)] = False,
+    status: Annotated[bool, Field("Only tell what is stored")] = False,
+    thoughts: Annotated[bool, Field("Keep the models' readable reasoning too")] = False,
+    keep_raw: Annotated[bool, Field("Keep a compressed copy of the records, without secrets", cli_only=True)] = False,
+    again: Annotated[bool, Field("Read every file from its beginning")] = False,
+    dry_run: Annotated[bool, Field("Only tell what would be read")] = False,
+) -> IngestResult:
+    """Take in what coding agents left on disk: the sessions that worked in this project, each turn once.
+
+    Only what is new is read. A session belongs to the project that holds the folder it worked in; what tells no
+    folder is left alone unless --path names it. Secrets never reach the disk.
+    """
+    from bede.intake.projects import Wanted, everywhere, here
+
+    if path and (all_ or agent):
+        raise UsageError("--path names files by itself", hint="leave out --all and --agent")
+    agents = _agents(agent)
+    wanted = Wanted(
+        agents=agents,
+        since=instant(since, context.now()) if since else 0,
+        paths=tuple(context.directory / item for item in path or ()),
+        keeps_thoughts=thoughts,
+        keeps_raw=keep_raw,
+        is_again=again,
+        is_dry=dry_run,
+    )
+    report = Report() if status else everywhere(context, wanted) if all_ else here(context, wanted)
+    with context.repository.snapshot() if not all_ else nullcontext() as reading:
+        rows = tally(reading.connection) if status and reading else []
+    return IngestResult(
+        outcome="status" if status else "planned" if dry_run else "ingested",
+        project="" if all_ else str(context.project.root),
+        agents=agents,
+        sessions=len(report.sessions),
+        files=dict(sorted(report.files.items())),
+        turns={name: count for name, count in sorted(report.turns.items()) if count},
+        records=report.records.total(),
+        problems=dict(sorted(report.problems.items())),
+        unreadable=tuple(Unread(str(file), code, message) for file, code, message in report.failed),
+        stored=tuple(Stored(*row) for row in rows),
+    )
+
+
+def _agents(named: list[str] | None) -> tuple[str, ...]:
+    known = (*AGENTS, *guests())
+    for name in named or ():
+        if name not in known:
+            raise UsageError(f"no transcripts of {name!r} are known", hint=f"known are {', '.join(sorted(known))}")
+    return tuple(dict.fromkeys(named)) if named else known

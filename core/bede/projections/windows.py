@@ -1,0 +1,84 @@
+"""Windows: stretches of 256 tokens of a session, each with 32 of the one before.
+
+A session's turns, each with a line feed behind it, are one stream of tokens; each turn is cut by itself, so that no
+token of a turn depends on its neighbours. Window k begins at token 224 k. So a window that is full never changes when
+turns are appended. Pure: it knows no table, and is told how texts are cut.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+SIZE, STEP = 256, 224
+#: Bytes of UTF-8 inside which no character begins.
+_INSIDE = bytes(range(0x80, 0xC0))
+
+#: Returns how many bytes each token of a text has.
+Widths = Callable[[str], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where a window is: from a character of one turn to before a character of another, turns by their number."""
+
+    start: int  # token of the session at which it begins
+    tokens: int
+    first: int
+    begin: int  # character of the first turn
+    last: int
+    end: int  # behind the last character of the last turn
+
+
+class Stream:
+    """A part of a session's stream: consecutive turns, the first of which begins at a known token."""
+
+    def __init__(self, texts: Sequence[str], start: int, widths: Widths) -> None:
+        self.texts = texts
+        self._cuts = [_characters(text, widths(text + "\n")) for text in texts]
+        sizes = [len(cuts) - 1 for cuts in self._cuts]
+        #: The token of the session at which each turn begins, and the one behind the last.
+        self.starts = list(accumulate(sizes, initial=start))
+
+    def windows(self, after: int) -> list[Window]:
+        """Return the windows that end behind a token, all of which must begin within these turns.
+
+        The last may be short; it is left out where the one before holds all of it.
+        """
+        end = self.starts[-1]
+        first = max(0, -(-(after - SIZE + 1) // STEP)) if after >= SIZE else 0
+        found: list[Window] = []
+        start = first * STEP
+        while start < end and (start == 0 or start + SIZE - STEP < end):
+            stop = min(start + SIZE, end)
+            left, begin = self._spot(start)
+            right, close = self._spot(stop, is_end=True)
+            found.append(Window(start, stop - start, left, begin, right, close))
+            start += STEP
+        return found
+
+    def _spot(self, token: int, *, is_end: bool = False) -> tuple[int, int]:
+        """Return in which of the turns, and at which of its characters, a token of the session begins."""
+        at = min(bisect_right(self.starts, token - is_end) - 1, len(self.texts) - 1)
+        return at, min(self._cuts[at][token - self.starts[at]], len(self.texts[at]))
+
+
+def _characters(text: str, sizes: list[int]) -> list[int]:
+    """Return how many characters begin before each token, and behind the last; a token may begin inside of one."""
+    if text.isascii():
+        return list(accumulate(sizes, initial=0))
+    data, at, found, begun = (text + "\n").encode("utf-8", "replace"), 0, [0], 0
+    for size in sizes:
+        begun += len(data[at : at + size].translate(None, _INSIDE))
+        at += size
+        found.append(begun)
+    return found
+
+
+def shown(texts: Sequence[str], window: Window) -> str:
+    """Return a window's text, given the texts of its turns."""
+    if len(texts) == 1:
+        return texts[0][window.begin : window.end]
+    return "\n".join((texts[0][window.begin :], *texts[1:-1], texts[-1][: window.end]))
