@@ -21,10 +21,10 @@ Turn = dict[str, Any]
     line       place of its first record
     side       true for a side chain
     parent     key of the part it follows, where the agent keeps a tree
-    origin     what is the same in a copy of it in another session
+    origin     what is the same in a copy of it in another session; "=" where that is the key
     replayed   true where the format shows that it is such a copy
-    parts      in order: {"key", "text"}, {"key", "thought"}, or {"key", "call", "tool", "target", "sort", "edits",
-               "done", "ok", "exit_status", "denied", "output", "changed"}, what is unknown left out
+    parts      in order: {"text"}, {"thought"}, or {"call", "tool", "target", "sort", "edits", "ok", "exit_status",
+               "denied", "output", "changed"}, what is unknown left out; in the fold also "key" and "done"
     model      of the assistant
     usage      tokens by request
 """

@@ -5,6 +5,7 @@ Nothing here knows the database. The same bytes give the same turns, however the
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +45,9 @@ class Reader:
         self.folds = {name: Turns(fold) for name, fold in state.get("turns", {}).items()}
 
     def dump(self) -> dict[str, Any]:
-        """Return all that has to be known to go on, as JSON."""
+        """Return all that has to be known to go on, as JSON; nothing for a file that is always read whole."""
+        if self.source.FORM == "document":
+            return {}
         return {"source": self.state, "turns": {name: fold.state for name, fold in self.folds.items()}}
 
     def told(self) -> Iterator[list[Told]]:
@@ -86,17 +89,28 @@ class Reader:
         """Yield a turn without secrets, and without what only the fold needs; none where nothing is left of it."""
         parts = [_part(part) for part in turn["parts"] if self.keeps_thoughts or "thought" not in part]
         if parts:
-            body = {name: value for name, value in turn.items() if name != "parts"}
-            yield Told(session, "turn", {**body, "parts": parts})
+            body: Turn = {**turn, "parts": parts}
+            if turn.get("origin") == turn["key"]:
+                body["origin"] = "="
+            if "usage" in turn:
+                body["usage"] = {_short(key): tokens for key, tokens in turn["usage"].items()}
+            yield Told(session, "turn", body)
 
 
 #: What an agent, a person or a program said, as against names and numbers.
 _TEXTS = ("text", "thought", "target", "output")
 _EDITS = ("path", "old", "new", "patch", "moved_to")
+#: What only the fold needs.
+_INNER = ("key", "done")
+
+
+def _short(key: str) -> str:
+    """Return what tells the requests of a session apart."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
-    clean = {name: _clean(value) if name in _TEXTS else value for name, value in part.items() if name != "done"}
+    clean = {name: _clean(value) if name in _TEXTS else value for name, value in part.items() if name not in _INNER}
     for name in ("edits", "changed"):
         if name in part:
             clean[name] = [

@@ -91,7 +91,7 @@ class Writer:
         """Return the draft of what is told, None where the log has it already."""
         digest = hashlib.sha256(canonical(body)).hexdigest()
         named = canonical([self.agent, told.session, told.kind, key, digest])
-        source = "record " + base64.urlsafe_b64encode(hashlib.sha256(named).digest()[:15]).decode()
+        source = base64.urlsafe_b64encode(hashlib.sha256(named).digest()[:15]).decode()
         if log.by_source(writing.connection, source):
             return None
         salt = hmac.digest(secret, source.encode(), "sha256")[:SALT]
@@ -108,7 +108,7 @@ class Writer:
 
     def _is_replayed(self, writing: Writing, session: int, body: dict[str, Any]) -> bool:
         """Tell whether another session has this turn: after a fork, a resumption, a hand-over."""
-        origin = body.get("origin", "")
+        origin = sessions.origin_of(body)
         if origin and sessions.elsewhere(writing.connection, session, origin):
             return True
         parent = sessions.parent_of(writing.connection, session) if body.get("replayed") else ""

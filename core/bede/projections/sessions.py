@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bede.projections import panes
@@ -51,6 +52,7 @@ _TABLES = (
   size INTEGER NOT NULL,        -- characters
   start INTEGER NOT NULL,       -- token of the session at which it begins, once it stands in windows
   tokens INTEGER NOT NULL,
+  side INTEGER NOT NULL,        -- 1 for what was said between agents
   waits INTEGER NOT NULL,       -- 1 until it stands in windows
   rewound INTEGER NOT NULL,     -- 1 where the session went back behind it
   UNIQUE (session, n)
@@ -151,12 +153,12 @@ def _turn(connection: sqlite3.Connection, event: Event, body: dict[str, Any]) ->
         connection.execute(query, (event.seq, at, size, turn))
         connection.execute("DELETE FROM touched WHERE turn = ?", (turn,))
     else:
-        origin = short(body["origin"]) if body.get("origin") else None
+        origin = short(origin_of(body)) if body.get("origin") else None
         connection.execute("UPDATE session SET turns = turns + 1 WHERE id = ?", (session,))
         turn = connection.execute(
-            "INSERT INTO turn (session, n, key, origin, seq, by, at, size, start, tokens, waits, rewound)"
-            " SELECT id, turns, ?, ?, ?, ?, ?, ?, 0, 0, 1, 0 FROM session WHERE id = ?",
-            (key, origin, event.seq, body["by"], at, size, session),
+            "INSERT INTO turn (session, n, key, origin, seq, by, at, size, side, start, tokens, waits, rewound)"
+            " SELECT id, turns, ?, ?, ?, ?, ?, ?, ?, 0, 0, 1, 0 FROM session WHERE id = ?",
+            (key, origin, event.seq, body["by"], at, size, int(bool(body.get("side"))), session),
         ).lastrowid
     if at is not None:
         query = (
@@ -165,6 +167,12 @@ def _turn(connection: sqlite3.Connection, event: Event, body: dict[str, Any]) ->
         connection.execute(query, (at, body.get("until", at), session))
     rows = [(path, turn) for path in changed(body)]
     connection.executemany("INSERT OR IGNORE INTO touched VALUES (?, ?)", rows)
+
+
+def origin_of(turn: dict[str, Any]) -> str:
+    """Return what is the same in a copy of a turn in another session, '' where nothing is."""
+    origin = str(turn.get("origin", ""))
+    return str(turn["key"]) if origin == "=" else origin
 
 
 def changed(turn: dict[str, Any]) -> Iterable[str]:
@@ -196,6 +204,84 @@ def bodies(connection: sqlite3.Connection, turns: Sequence[int]) -> dict[int, di
             part,
         )
         found.update({turn: body for turn, stored in rows if (body := log.body(stored)) is not None})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What turns are narrowed to; empty fields ask for nothing. `path` is the end of a changed file's path."""
+
+    agent: str = ""
+    session: str = ""
+    branch: str = ""
+    path: str = ""
+    since: int | None = None
+    until: int | None = None
+    is_side: bool | None = None
+    with_rewound: bool = False
+
+
+def _where(wanted: Wanted) -> tuple[str, list[Any]]:
+    clause, values = "", list[Any]()
+    bounds: tuple[tuple[str, Any], ...] = (
+        ("s.agent = ?", wanted.agent or None),
+        ("s.name = ?", wanted.session or None),
+        ("s.branch = ?", wanted.branch or None),
+        ("t.at >= ?", wanted.since),
+        ("t.at < ?", wanted.until),
+        ("t.side = ?", wanted.is_side),
+    )
+    for column, bound in bounds:
+        if bound is not None:
+            clause += f" AND {column}"
+            values.append(bound)
+    if not wanted.with_rewound:
+        clause += " AND t.rewound = 0"
+    if wanted.path:
+        clause += " AND EXISTS (SELECT 1 FROM touched c WHERE c.turn = t.id AND (c.path = ?"
+        clause += " OR substr(replace(c.path, char(92), '/'), -length(?)) = ?))"
+        end = "/" + wanted.path.replace("\\", "/").removeprefix("./").lstrip("/")
+        values += (wanted.path, end, end)
+    return clause, values
+
+
+def newest(connection: sqlite3.Connection, wanted: Wanted, limit: int) -> list[int]:
+    """Return the newest turns, newest first; those without a time count as old as their session's last."""
+    clause, values = _where(wanted)
+    rows = connection.execute(
+        "SELECT t.id FROM turn t JOIN session s ON s.id = t.session"
+        f" WHERE t.size > 0{clause} ORDER BY coalesce(t.at, s.last, 0) DESC, t.session DESC, t.n DESC LIMIT ?",
+        (*values, limit),
+    )
+    return [turn for (turn,) in rows]
+
+
+def admitted(connection: sqlite3.Connection, turns: Sequence[int], wanted: Wanted) -> set[int]:
+    """Return those of these turns that are wanted."""
+    clause, values = _where(wanted)
+    found: set[int] = set()
+    for start in range(0, len(turns), 500):
+        part = turns[start : start + 500]
+        rows = connection.execute(
+            "SELECT t.id FROM turn t JOIN session s ON s.id = t.session"
+            f" WHERE t.id IN ({','.join('?' * len(part))}){clause}",
+            (*part, *values),
+        )
+        found.update(turn for (turn,) in rows)
+    return found
+
+
+def rows(connection: sqlite3.Connection, turns: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return of turns: number, event id, agent, session, place, by, at, branch, cwd."""
+    found: list[tuple[Any, ...]] = []
+    for start in range(0, len(turns), 500):
+        part = turns[start : start + 500]
+        found += connection.execute(
+            "SELECT t.id, e.id, s.agent, s.name, t.n, t.by, t.at, s.branch, s.cwd FROM turn t"
+            " JOIN session s ON s.id = t.session JOIN event e USING (seq)"
+            f" WHERE t.id IN ({','.join('?' * len(part))})",
+            part,
+        )
     return found
 
 

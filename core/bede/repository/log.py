@@ -19,8 +19,19 @@ from bede.repository import lines
 
 _COLUMNS = "seq, id, kind, parent, merged, actor, source, happened_at, line, position, body"
 _BATCH = 500
-#: From how many bytes on a payload is deflated, and how many bytes any may have.
-PACKED, LARGEST = 1024, 256 * 1024 * 1024
+#: From how many bytes on a payload is deflated, what came from a foreign record sooner; and how many any may have.
+PACKED, RECORD, LARGEST = 1024, 128, 256 * 1024 * 1024
+#: What turns have in common. Deflated payloads are told by its checksum that it was used, so it must never change.
+_COMMON = (
+    b'"cwd":"","branch":"main","version":"1.0."}","replayed":true,"side":true,"speaker":"injected","denied":true,'
+    b'"output":"Error: ","usage":{"":{"cache_read":1,"cache_write":1,"input":1,"model":"claude-sonnet-4-5-20250929",'
+    b'"output":1,"reasoning":1}}}{"at":1763681,"by":"human","key":"","line":1,"origin":"=","parent":"",'
+    b'"parts":[{"text":"please fix the test and run it again"}],"precision":"ms","session":"","until":176}'
+    b'{"at":17,"by":"assistant","key":"","line":,"model":"claude-opus-4-5","origin":"=","parent":"","parts":[{"text":'
+    b'"Now let me check the file. The "},{"call":"toolu_01","exit_status":0,"ok":true,"sort":"shell","target":'
+    b'"cd && git status","tool":"Bash"},{"call":"call_","edits":[{"new":"","old":"","path":"/home/src/"}],"ok":true,'
+    b'"sort":"edit","target":"","tool":"Edit"},{"call":"","ok":true,"sort":"read","target":"","tool":"Read"}'
+)
 
 
 def prepare(draft: Draft) -> tuple[bytes, bytes, bytes]:
@@ -65,7 +76,7 @@ def insert(
         line,
         position,
         salt,
-        pack(body),
+        pack(body, RECORD if draft.source else PACKED),
     )
     cursor = connection.execute("INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     seq = cursor.lastrowid or 0
@@ -222,13 +233,14 @@ def _event(row: tuple[Any, ...]) -> Event:
     return Event(seq, identity.hex(), kind, parents, actor, source, happened_at, line, position, body(stored))
 
 
-def pack(body: bytes) -> bytes:
+def pack(body: bytes, least: int = PACKED) -> bytes:
     """Return a payload as it is stored: deflated where that is shorter; canonical JSON never begins as zlib does."""
-    if len(body) < PACKED:
+    if len(body) < least:
         return body
     import zlib
 
-    packed = zlib.compress(body, 6)
+    stream = zlib.compressobj(6, zdict=_COMMON)
+    packed = stream.compress(body) + stream.flush()
     return packed if len(packed) < len(body) else body
 
 
@@ -242,7 +254,7 @@ def unpack(stored: bytes) -> bytes:
         return stored
     import zlib
 
-    stream = zlib.decompressobj()
+    stream = zlib.decompressobj(zdict=_COMMON)
     try:
         whole = stream.decompress(stored, LARGEST)
     except zlib.error as error:

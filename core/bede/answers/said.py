@@ -1,0 +1,99 @@
+"""Turns as a reader gets them: attributed, dated, whole where there is room, and never a wall of text."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bede.identity import timestamp
+from bede.projections import sessions
+from bede.records import Record
+from bede.turns import text_of
+
+#: Most characters of one turn that are shown; of a longer one the part around what was found, and its ends.
+LONGEST = 6000
+#: Characters shown of either end of a turn that is cut.
+END = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Record):
+    """One turn of a session. `left_out` counts the characters that are not shown; `rank` and `score` are a search's."""
+
+    SPARSE = True
+
+    id: str
+    agent: str
+    session: str
+    turn: int
+    by: str
+    at: str
+    text: str
+    left_out: int | None = None
+    branch: str = ""
+    cwd: str = ""
+    files: tuple[str, ...] = ()
+    rank: int | None = None
+    score: float | None = None
+
+
+def turns(connection: sqlite3.Connection, numbers: Sequence[int], around: dict[int, int] | None = None) -> list[Turn]:
+    """Return turns by their numbers, in that order; those that were purged are left out.
+
+    `around` says where in a turn's text the found place is, so that a long one is cut around it.
+    """
+    bodies = sessions.bodies(connection, numbers)
+    rows = {row[0]: row[1:] for row in sessions.rows(connection, list(bodies))}
+    return [_turn(rows[one], bodies[one], (around or {}).get(one, 0)) for one in numbers if one in bodies]
+
+
+def _turn(row: tuple[Any, ...], body: dict[str, Any], spot: int) -> Turn:
+    identity, agent, session, n, by, at, branch, cwd = row
+    text, left_out = cut(text_of(body), spot)
+    when = timestamp(at) if at is not None else ""
+    files = tuple(dict.fromkeys(sessions.changed(body)))[:20]
+    return Turn(identity.hex(), agent, session, n, by, when, text, left_out or None, branch, cwd, files)
+
+
+def cut(text: str, spot: int = 0, longest: int = LONGEST) -> tuple[str, int]:
+    """Return a text, or of a long one both ends and what stands around a spot; and how many characters are missing."""
+    if len(text) <= longest:
+        return text, 0
+    room = longest - 2 * END
+    start = max(END, min(spot - room // 2, len(text) - END - room))
+    pieces = [text[:END], text[start : start + room], text[-END:]]
+    gaps = (start - END, len(text) - END - start - room)
+    shown = pieces[0] + _gap(gaps[0]) + pieces[1] + _gap(gaps[1]) + pieces[2]
+    return shown, sum(gaps)
+
+
+def _gap(size: int) -> str:
+    return f"\n[… {size:,} characters left out …]\n" if size else ""
+
+
+def within(found: Sequence[Turn], budget: int, room: int = 200) -> tuple[list[Turn], int]:
+    """Return as many of the turns, in order, as a budget of tokens has room for, and how many had none.
+
+    The first that does not fit is cut to the room that is left, if there is enough of it to be of use. `room` is kept
+    for what stands around them.
+    """
+    from bede.engines import tokens
+
+    kept: list[Turn] = []
+    left = budget - room
+    for turn in found:
+        cost = tokens.count(json.dumps(turn.to_json(), ensure_ascii=False)) + 2
+        if cost > left:
+            bare = tokens.count(json.dumps(replace(turn, text="").to_json(), ensure_ascii=False)) + 20
+            if left - bare < 60:
+                break
+            short, missing = cut(turn.text, len(turn.text) // 2, max(2 * END + 100, (left - bare) * 2))
+            if tokens.count(short) + bare > left:
+                break
+            turn, cost = replace(turn, text=short, left_out=(turn.left_out or 0) + missing), left
+        kept.append(turn)
+        left -= cost
+    return kept, len(found) - len(kept)
