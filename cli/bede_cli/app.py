@@ -192,7 +192,14 @@ def _perform(declared: Operation, given: dict[str, Any], serve: Callable[..., ob
     flag: Form | None = "json" if call["call_json"] else "pretty" if call["call_pretty"] else None
     shown = output.Output.choose(flag, os.environ, no_colour=bool(call["call_no_color"]))
     stdin = getattr(sys.stdin, "buffer", None)
-    context = Context(directory=folder, project=project, branch=branch, stdin=stdin, say=terminal.speak)
+    context = Context(
+        directory=folder,
+        project=project,
+        branch=branch,
+        stdin=stdin,
+        say=terminal.speak,
+        progress=terminal.Progress(),
+    )
     try:
         result: Record = declared.function(context, **given)
     finally:

@@ -172,3 +172,34 @@ def speak(text: str) -> None:
     """Show a line on stderr, harmless whatever it holds; a stderr that is gone is no error."""
     with suppress(OSError, Unavailable):
         say(sys.stderr, visible(text) + "\n")
+
+
+class Progress:
+    """A bar on stderr while something long is done, on a terminal only; it leaves nothing behind.
+
+    Drawn at most ten times a second. Rich has a finer one, and takes longer to load than most of these runs.
+    """
+
+    WIDTH = 24
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._drawn = False
+
+    def __call__(self, done: int, whole: int, name: str) -> None:
+        """Show how far it is; at the end the line is cleared."""
+        import time
+
+        if not is_terminal(sys.stderr) or (not self._drawn and done == whole):
+            return
+        now = time.monotonic()
+        if done < whole and now < self._next:
+            return
+        self._next, self._drawn = now + 0.1, done < whole
+        with suppress(OSError, Unavailable):
+            say(sys.stderr, self._line(done, whole, name) if done < whole else "\r\x1b[K")
+
+    def _line(self, done: int, whole: int, name: str) -> str:
+        filled = self.WIDTH * done // max(whole, 1)
+        room = max(10, os.get_terminal_size(2).columns - self.WIDTH - 20)
+        return f"\r\x1b[K{'#' * filled}{'-' * (self.WIDTH - filled)} {done} of {whole} {visible(name)[:room]}"

@@ -15,6 +15,8 @@ VERBS: dict[str, str] = {
     "search": "Work",
     "context": "Work",
     "status": "Work",
+    "ingest": "Sessions",
+    "recent": "Sessions",
     "log": "Look",
     "show": "Look",
     "diff": "Look",
@@ -31,6 +33,7 @@ VERBS: dict[str, str] = {
     "doctor": "Trust",
     "config": "Tell",
     "projects": "Tell",
+    "schedule": "Tell",
     "capabilities": "Tell",
 }
 

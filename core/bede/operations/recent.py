@@ -22,7 +22,7 @@ class RecentResult(Record):
     left_out: int
 
 
-@operation(effect="read", toolset="sessions")
+@operation(effect="read", toolset="memory")
 def recent(
     context: Context,
     *,
