@@ -61,11 +61,11 @@ def doctor(context: Context) -> DoctorResult:
     """Check this installation and this project, and prove that the MCP server boots.
 
     Looks at Python and SQLite, the settings, the project's file modes, free space, SQLite's own integrity check,
-    the whole history's hashes, the projections, the registry, and starts `bede serve` to ask it for its tools.
-    Changes nothing.
+    the whole history's hashes, the projections, the registry, transcripts that their agent will soon delete, and starts
+    `bede serve` to ask it for its tools. Changes nothing.
     """
     checks: list[Check] = []
-    for look in (_runtime, _settings, _project, _modes, _room, _integrity, _projections, _history, _registry, _server):
+    for look in _LOOKS:
         checks += _guarded(look, context)
     return DoctorResult(all(check.outcome != "fail" for check in checks), tuple(checks))
 
@@ -174,6 +174,23 @@ def _registry(context: Context) -> Iterator[Check]:
         yield Check("registry", "ok", f"{len(known)} known")
 
 
+def _transcripts(context: Context) -> Iterator[Check]:
+    """Look for sessions that their agent will delete before anybody took them in."""
+    from bede.intake.fading import fading
+    from bede.intake.projects import home
+    from bede.sources.port import World
+
+    world = World(context.environment, home(context), sys.platform)
+    with context.repository.snapshot() as reading:
+        found, days = fading(reading.connection, world, context.now())
+    if found:
+        named = ", ".join(str(path) for path in found[:3]) + (" …" if len(found) > 3 else "")
+        detail = f"claude-code keeps sessions {days} days and will soon delete {len(found)} not taken in: {named}"
+        yield Check("transcripts", "warn", detail, "run 'bede ingest', or 'bede ingest --all'")
+    else:
+        yield Check("transcripts", "ok", "none will be deleted soon without having been taken in")
+
+
 def _server(context: Context) -> Iterator[Check]:
     """Boot the server as an agent would, and ask for its tools."""
     began = time.monotonic()
@@ -216,3 +233,18 @@ def _ask_for_tools(context: Context) -> int:
             raise
     answers = {item.get("id"): item for item in map(json.loads, said.splitlines())}
     return len(answers[2]["result"]["tools"])
+
+
+_LOOKS = (
+    _runtime,
+    _settings,
+    _project,
+    _modes,
+    _room,
+    _integrity,
+    _projections,
+    _history,
+    _registry,
+    _transcripts,
+    _server,
+)

@@ -1,0 +1,90 @@
+"""From windows back to turns: which windows may answer at all, and which turns stand in them.
+
+A turn that stands in no window yet is its own, under its number with a minus.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from bede.projections import panes
+from bede.projections.sessions import Wanted, where
+from bede.repository import log
+from bede.turns import text_of
+
+
+def admit(connection: sqlite3.Connection, windows: Sequence[int], wanted: Wanted) -> set[int]:
+    """Return those of these windows in which a wanted turn stands."""
+    clause, values = where(wanted)
+    found: set[int] = set()
+    for start in range(0, len(windows), 400):
+        part = windows[start : start + 400]
+        marks = ",".join("?" * len(part))
+        rows = connection.execute(
+            "SELECT DISTINCT p.id FROM pane p JOIN turn t ON t.session = p.session AND t.n BETWEEN p.first AND p.last"
+            f" JOIN session s ON s.id = t.session WHERE p.id IN ({marks}){clause}"
+            f" UNION SELECT -t.id FROM turn t JOIN session s ON s.id = t.session WHERE t.id IN ({marks}){clause}",
+            (*part, *values, *[-window for window in part], *values),
+        )
+        found.update(window for (window,) in rows)
+    return found
+
+
+def waiting(connection: sqlite3.Connection) -> dict[int, str]:
+    """Return the texts of the turns that stand in no window yet, by their number with a minus."""
+    return {-turn: said for _, _, turn, said in panes.waiting(connection)}
+
+
+def read(connection: sqlite3.Connection, windows: Sequence[int]) -> dict[int, str]:
+    """Return the texts of windows."""
+    found = panes.read(connection, [window for window in windows if window > 0])
+    return found | _alone(connection, [-window for window in windows if window < 0])
+
+
+def _alone(connection: sqlite3.Connection, turns: Sequence[int]) -> dict[int, str]:
+    marks = ",".join("?" * len(turns))
+    rows = connection.execute(
+        f"SELECT t.id, e.body FROM turn t JOIN event e USING (seq) WHERE t.id IN ({marks})", list(turns)
+    )
+    return {-turn: text_of(body) for turn, stored in rows if (body := log.body(stored))}
+
+
+def turns(connection: sqlite3.Connection, windows: Sequence[int]) -> dict[int, list[tuple[Any, ...]]]:
+    """Return the turns of each window in order: number, session, place, by, at, rewound, text."""
+    spans = panes.spans(connection, [window for window in windows if window > 0])
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    by_session = sorted((session, first, last, window) for window, (session, first, last) in spans.items())
+    for session, part in groupby(by_session, lambda row: row[0]):
+        ranges = [(first, last, window) for _, first, last, window in part]
+        rows = _rows(connection, session, ranges)
+        for first, last, window in ranges:
+            found[window] = [rows[n] for n in range(first, last + 1) if n in rows]
+    marks = ",".join("?" * len(windows))
+    alone = [-window for window in windows if window < 0]
+    query = f"{_COLUMNS} WHERE t.id IN ({','.join('?' * len(alone))})"
+    found.update({-row[0]: [_row(row)] for row in connection.execute(query, alone)} if marks else {})
+    return found
+
+
+_COLUMNS = "SELECT t.id, t.session, t.n, t.by, t.at, t.rewound, e.body FROM turn t JOIN event e USING (seq)"
+
+
+def _rows(
+    connection: sqlite3.Connection, session: int, ranges: Sequence[tuple[int, int, int]]
+) -> dict[int, tuple[Any, ...]]:
+    """Return a session's turns in some ranges, by their place; each is read once."""
+    wanted = sorted({n for first, last, _ in ranges for n in range(first, last + 1)})
+    found: dict[int, tuple[Any, ...]] = {}
+    for start in range(0, len(wanted), 500):
+        part = wanted[start : start + 500]
+        query = f"{_COLUMNS} WHERE t.session = ? AND t.n IN ({','.join('?' * len(part))})"
+        found.update({row[2]: _row(row) for row in connection.execute(query, (session, *part))})
+    return found
+
+
+def _row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    body = log.body(row[6])
+    return (*row[:6], text_of(body) if body else "")
