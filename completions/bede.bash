@@ -53,9 +53,9 @@ _bede() {
             if [[ $cur == -* ]]; then
                 _bede_words '-C --project --branch --json --pretty --no-color --help -h --version'
             else
-                _bede_words 'init auto store search context status log show diff fork checkout branches merge rollback undo verify anchor purge reindex doctor config projects capabilities serve help'
+                _bede_words 'init auto store search context status ingest recent log show diff fork checkout branches merge rollback undo verify anchor purge reindex doctor config projects schedule capabilities serve help'
             fi ;;
-        help) _bede_words 'init auto store search context status log show diff fork checkout branches merge rollback undo verify anchor purge reindex doctor config projects capabilities serve' ;;
+        help) _bede_words 'init auto store search context status ingest recent log show diff fork checkout branches merge rollback undo verify anchor purge reindex doctor config projects schedule capabilities serve' ;;
         init)
             if [[ $cur == -* ]]; then
                 _bede_words '--here -C --project --branch --json --pretty --no-color --help -h'
@@ -132,6 +132,25 @@ _bede() {
             esac
             if [[ $cur == -* ]]; then
                 _bede_words '--limit -n --at -C --project --branch --json --pretty --no-color --help -h'
+            fi ;;
+        ingest)
+            case $prev in
+                --agent) return ;;
+                --since) return ;;
+                --path) _bede_files -f; return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--agent --since --path --all --status --thoughts --keep-raw --again --dry-run -C --project --branch --json --pretty --no-color --help -h'
+            fi ;;
+        recent)
+            case $prev in
+                --turns | -n) return ;;
+                --agent) return ;;
+                --session) return ;;
+                --budget) return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--turns -n --agent --session --budget -C --project --branch --json --pretty --no-color --help -h'
             fi ;;
         log)
             case $prev in
@@ -246,6 +265,16 @@ _bede() {
             esac
             if [[ $cur == -* ]]; then
                 _bede_words '--forget -C --project --branch --json --pretty --no-color --help -h'
+            fi ;;
+        schedule)
+            case $prev in
+                --every) return ;;
+                --using) _bede_words 'launchd systemd cron'; return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--every --using --dry-run -C --project --branch --json --pretty --no-color --help -h'
+            else
+                _bede_words 'install status remove'
             fi ;;
         capabilities)
             if [[ $cur == -* ]]; then

@@ -37,7 +37,7 @@ FLOORS: dict[str, float] = {
     "bede.operation": 5,
     "bede.context": 5,
     "bede.answers": 5,
-    "bede.intake": 5,
+    "bede.intake": 5.1,
     "bede.schemas": 5.1,
     "bede.operations": 6,
     "bede.agents": 6,

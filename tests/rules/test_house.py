@@ -26,17 +26,24 @@ SQL_ROOMS = ("bede.repository", "bede.projections", "bede.sources.foreign")
 
 #: Imported inside the function that needs them, never with their module: an import is paid by every call.
 HEAVY = {
-    "asyncio", "click", "httpx", "importlib.metadata", "mcp", "mcp_types", "numpy", "platformdirs", "pydantic",
-    "requests", "rich", "sqlite_utils", "tiktoken", "tomlkit", "typer",
+    "asyncio", "click", "httpx", "importlib.metadata", "mcp", "mcp_types", "mlx", "numpy", "onnxruntime",
+    "platformdirs", "pydantic", "requests", "rich", "sentence_transformers", "sqlite_utils", "tiktoken", "tokenizers",
+    "tomlkit", "torch", "transformers", "typer",
 }  # fmt: skip
 #: Guests that only some rooms may let in at all; in the rest of the house nobody knows them.
 GUESTS = {
     "click": ("bede_cli.",),
     "mcp": ("bede_cli.serve",),
     "mcp_types": ("bede_cli.serve",),
+    "mlx": ("bede.engines.qwen",),
+    "onnxruntime": ("bede.engines.others",),
     "rich": ("bede_cli.",),
+    "sentence_transformers": ("bede.engines.others",),
     "sqlite_utils": SQL_ROOMS,
     "tiktoken": ("bede.engines",),
+    "tokenizers": ("bede.engines",),
+    "torch": ("bede.engines.others",),
+    "transformers": ("bede.engines.others",),
     "typer": ("bede_cli.",),
 }
 #: Where a fault of any kind must not go on upwards, and why. A handler that raises again needs no entry.
@@ -45,6 +52,7 @@ BROAD = {
     "bede_cli.exits": "a bug becomes exit 70 and a log file here, and nowhere else",
     "bede_cli.hook": "an agent's tool call goes on whatever happens inside",
     "bede_cli.serve": "every call over MCP is answered",
+    "bede.engines.hub": "whatever a guest's library raises is its failure, and becomes one kind of error",
     "bede.operations.auto": "a failed recording is a warning, never a failed build",
     "bede.operations.doctor": "a check that breaks is a finding",
 }
@@ -216,6 +224,8 @@ def test_guests_stay_in_their_rooms_and_come_late(modules: tuple[Module, ...]) -
         ("bede.config", "from importlib import metadata"),
         ("bede.config", "if True:\n    import asyncio"),
         ("bede.config", "class A:\n    import requests"),
+        ("bede.engines.qwen", "import mlx.core as mx"),
+        ("bede.operations.log", "def late():\n    import mlx.core"),
         ("bede.operations.log", "def late():\n    import typer"),
         ("bede.operations.log", "def late():\n    from mcp import types"),
         ("bede_cli.app", "def late():\n    import mcp"),

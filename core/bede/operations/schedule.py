@@ -30,8 +30,8 @@ _RUN = ("ingest", "--all", "--quiet")
 _DAY = 24 * 60
 #: Where the agents keep their transcripts, if not where they always do.
 _HOMES = (
-    "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME",
-    "COPILOT_HOME",
+    "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "PI_CODING_AGENT_DIR",
+    "GEMINI_CLI_HOME", "COPILOT_HOME",
 )  # fmt: skip
 #: What binds a call to one project or to one run; a schedule serves every project.
 _OF_A_CALL = {"BEDE_DIR", "BEDE_BRANCH", "BEDE_TASK_ID", "BEDE_RUN_ID", "BEDE_CONTEXT_FILE"}
@@ -56,8 +56,9 @@ class Planned(Record):
 class ScheduleResult(Record):
     """What stands on this machine, and how the last run went; `steps` are those done, or to be done.
 
-    `outcome` is `installed`, `changed`, `unchanged`, `removed` or `absent`; for `status`, `active` or `inactive` too.
-    `last_run` is the log's newest line. `next_run_at` is empty where only the timer itself knows.
+    `outcome` is `installed`, `changed`, `unchanged`, `removed` or `absent`; for `status`, `active` or
+    `inactive` too. `last_run` is the log's newest line. `next_run_at` is empty where only the timer itself
+    knows.
     """
 
     SCHEMA: ClassVar[str] = "schedule/1"
@@ -89,16 +90,16 @@ def schedule(
     action: Annotated[Action, Field("What to do")] = "status",
     *,
     every: Annotated[str, Field("How often: 15m, 2h, 1d; from a minute to a day", metavar="AGE")] = "15m",
-    using: Annotated[Using | None, Field("The timer to use; the best that this machine has by default")] = None,
+    using: Annotated[Using | None, Field("The timer to use; by default the best one here")] = None,
     dry_run: Annotated[bool, Field("Show what would be written and run, and do nothing")] = False,
 ) -> ScheduleResult:
     """Let this machine run `bede ingest --all --quiet` every few minutes, tell how that goes, or end it.
 
-    Uses a launchd agent on macOS, a systemd timer where one runs for the user, else a line in the crontab. The
-    run gets PATH, the settings of `BEDE_*` and the agents' own home variables as they are now, and nothing else;
-    what looks like a secret is left out. Installing again changes what has changed, else says `unchanged`.
-    Removing gives back what was there before; a file that somebody has changed since is left alone, and told. A
-    systemd timer and a launchd agent run while their user is logged in. Needs no project.
+    Uses a launchd agent on macOS, a systemd timer where one runs for the user, else a line in the crontab.
+    The run gets PATH, the settings of `BEDE_*` and the agents' own home variables as they are now, and
+    nothing else; what looks like a secret is left out. Installing again changes what has changed, else says
+    `unchanged`. Removing gives back what was there before; a file that somebody has changed since is left
+    alone, and told. A systemd timer and a launchd agent run while their user is logged in. Needs no project.
     """
     minutes = _minutes(every)
     machine = Machine(context.environment)
@@ -168,7 +169,7 @@ def _choose(known: tuple[Timer, ...], using: str | None, standing: list[Standing
     if using:
         timer = next(timer for timer in known if timer.name == using)
         if why := timer.missing():
-            raise Unavailable(f"cannot use {using}: {why}", hint="leave out --using, and the best one here is taken")
+            raise Unavailable(f"cannot use {using}: {why}", hint="leave out --using for the best one here")
         return timer
     here = [timer for timer in (*(item.timer for item in standing), *known) if not timer.missing()]
     if not here:
@@ -192,7 +193,7 @@ def _job(context: Context, every: int, warnings: list[str]) -> Job:
     variables: list[tuple[str, str]] = []
     for name, value in _carried(environment, context.directory):
         if redact(f"{name}={value}") != f"{name}={value}":
-            warnings.append(f"{name} is left out, since it looks like a secret; put it into the settings instead")
+            warnings.append(f"{name} is left out, since it looks like a secret; a run goes without it")
         else:
             variables.append((name, value))
     for name, value in (("the path of bede", command[0]), *variables):
@@ -287,7 +288,9 @@ def _result(
     )
 
 
-def _concerns(standing: list[Standing], is_there: bool, last: dict[str, Any] | None, now: int) -> Iterator[str]:
+def _concerns(
+    standing: list[Standing], is_there: bool, last: dict[str, Any] | None, now: int
+) -> Iterator[str]:
     """Yield what is not as it should be about a schedule that stands."""
     again = "'bede schedule install' mends it"
     for item in standing[1:]:

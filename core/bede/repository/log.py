@@ -29,7 +29,7 @@ _COMMON = (
     b'"parts":[{"text":"please fix the test and run it again"}],"precision":"ms","session":"","until":176}'
     b'{"at":17,"by":"assistant","key":"","line":,"model":"claude-opus-4-5","origin":"=","parent":"","parts":[{"text":'
     b'"Now let me check the file. The "},{"call":"toolu_01","exit_status":0,"ok":true,"sort":"shell","target":'
-    b'"cd && git status","tool":"Bash"},{"call":"call_","edits":[{"new":"","old":"","path":"/home/src/"}],"ok":true,'
+    b'"cd && git status","tool":"Bash"},{"call":"call_","edits":[{"new":"","old":"","path":"/src/"}],"ok":true,'
     b'"sort":"edit","target":"","tool":"Edit"},{"call":"","ok":true,"sort":"read","target":"","tool":"Read"}'
 )
 

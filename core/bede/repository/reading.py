@@ -129,6 +129,10 @@ class Reading:
         row["format_version"] = self.connection.execute("PRAGMA user_version").fetchone()[0]
         return row
 
+    def secret(self) -> bytes:
+        """Return the project's own 32 bytes, from which the salts of ingested records come."""
+        return bytes(self.connection.execute("SELECT secret FROM project").fetchone()[0])
+
     def counts(self) -> dict[str, int]:
         """Return how many events, operations and refs there are."""
         return {
