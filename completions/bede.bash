@@ -109,12 +109,17 @@ _bede() {
                 --since) return ;;
                 --until) return ;;
                 --at) _bede_branches; return ;;
+                --in) _bede_words 'memory turns all'; return ;;
+                --session) return ;;
+                --file) return ;;
+                --git-branch) return ;;
+                --order) _bede_words 'time rank'; return ;;
                 --top-k) return ;;
                 --cursor) return ;;
                 --budget) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--kind --status --task-id --agent-id --tags --labels --since --until --at --top-k --cursor --budget -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--kind --status --task-id --agent-id --tags --labels --since --until --at --in --session --file --git-branch --order --top-k --cursor --budget -C --project --branch --json --pretty --no-color --help -h'
             fi ;;
         context)
             case $prev in
@@ -140,7 +145,7 @@ _bede() {
                 --path) _bede_files -f; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--agent --since --path --all --status --thoughts --keep-raw --again --dry-run -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--agent --since --path --all --status --thoughts --keep-raw --again --dry-run --quiet -q -C --project --branch --json --pretty --no-color --help -h'
             fi ;;
         recent)
             case $prev in

@@ -204,4 +204,4 @@ def _perform(declared: Operation, given: dict[str, Any], serve: Callable[..., ob
         result: Record = declared.function(context, **given)
     finally:
         context.close()
-    return shown.show(result)
+    return result.exits if context.is_silent and flag is None else shown.show(result)

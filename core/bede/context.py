@@ -50,6 +50,8 @@ class Context:
         self.stdin = stdin
         self.say = say
         self.progress = progress
+        #: Whether the call asked for no answer but its exit status.
+        self.is_silent = False
         self.read_only = read_only
         self._name = project
         self._branch = branch

@@ -63,6 +63,7 @@ class Draft:
     happened_at: int
     source: str = ""
     salt: bytes = b""
+    form: bytes = b""  # the body's canonical form, where its author had to make it
 
 
 @dataclass(frozen=True, slots=True)

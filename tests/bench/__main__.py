@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import faces, looking, reducing, writing
+from bench import faces, ingesting, looking, reducing, writing
 
 
 def main() -> int:
@@ -46,6 +46,8 @@ def _parts(quick: bool) -> dict[str, Callable[[], Any]]:
         "disk": lambda: [writing.disk(1_000), writing.disk(2_000 if quick else 10_000)],
         "branching": lambda: [looking.branching(size) for size in sizes],
         "searching": lambda: [looking.searching(size) for size in ((10_000,) if quick else (100_000, 1_000_000))],
+        "ingest": lambda: ingesting.first(5 if quick else 50, 1 if quick else 3),
+        "ingest_append": lambda: ingesting.appending((1, 5) if quick else (1, 10, 50), 3 if quick else 11),
         "commands": lambda: faces.commands(5 if quick else 21),
         "server": lambda: faces.server(3 if quick else 11),
         "tools": faces.tools,

@@ -29,6 +29,7 @@ def rows(found: dict[str, Any], peers: dict[str, Any]) -> Iterator[Row]:
     yield from _writing(found, kernel, graph)
     yield from _branching(found, kernel)
     yield from _searching(found, graph)
+    yield from _ingesting(found)
     yield from _faces(found, kernel, graph)
     yield from _reducing(found, kernel)
 
@@ -89,6 +90,22 @@ def _searching(found: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:
             told = f"RemaGraph {_ms(peer, 'p95_ms')}" if isinstance(peer, dict) else ""
             fine = None if aim is None else item[name]["p95_ms"] <= aim
             yield f"search {name}, {count:,}, p95", f"≤ {aim} ms" if aim else "–", said, fine, told
+
+
+def _ingesting(found: dict[str, Any]) -> Iterator[Row]:
+    item = found["ingest"]
+    what, plain = f"ingest a Claude Code session of {item['megabytes']:.0f} MB", item["plain_mb_per_cpu_s"]
+    said = f"{item['mb_per_cpu_s']} MB/s (parsing its JSON alone: {plain} MB/s)"
+    yield f"{what}, of a CPU second", "≥ 15 MB/s", said, item["mb_per_cpu_s"] >= 15, ""
+    yield f"{what}, peak memory", "≤ 200 MB", f"{item['peak_mb']} MB", item["peak_mb"] <= 200, ""
+    said = f"{item['disk_of_kept']}× ({item['disk_of_text']}× the turns' text alone)"
+    yield f"{what}, disk of the text that is kept", "≤ 1.6×", said, item["disk_of_kept"] <= 1.6, ""
+    least = found["ingest_append"][0]["append"]["p50_ms"]
+    for item in found["ingest_append"]:
+        value, flat = item["append"]["p50_ms"], item["append"]["p50_ms"] / least
+        said = f"{value:.0f} ms ({flat:.2f}× the smallest, {item['of_typer']}× minimal Typer)"
+        what = f"`bede ingest` of one turn more, {item['megabytes']} MB session, whole process"
+        yield what, "≤ 150 ms, flat", said, value <= 150 and flat <= 1.3, ""
 
 
 def _faces(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:

@@ -549,7 +549,7 @@ class ProjectionContract:
             "UPDATE projection SET version = version + 1",
         ):
             store.connection.execute(harm)
-            for table in ("memory", "label", "snapshot", "text_term", "text_words"):
+            for table in ("memory", "label", "snapshot", "text_term", "text_words", "turn", "pane", "pane_words"):
                 store.connection.execute(f"DROP TABLE IF EXISTS {table}")
             projections = [*PROJECTIONS[: PROJECTIONS.index(self.projection)], self.projection]
             with closing(Repository.open(store.path, projections)) as fresh:
@@ -605,6 +605,33 @@ class TestText(ProjectionContract):
             seen = reading.spans(reading.tip("main"))
             words = ("word7", "word77", "said here", "tag1", "T-3", "k2", "nowhere", "ord12")
             return {word: sorted(find(reading, seen, word, Filter(status="all"), 300, AT)) for word in words}
+
+
+class TestSessions(ProjectionContract):
+    """The projection of sessions; which turns wait for their windows depends on how they came."""
+
+    projection = PROJECTIONS[3]
+
+    def draft(self, number):
+        body = {"session": f"s{number % 3}", "summary": f"word{number} ", "by": "human", "at": AT + number}
+        if number % 50 == 49:
+            body |= {"keys": [f"k{number - 3}"], "whole": False}
+            return Draft("rewind", body, "codex", AT, "", number.to_bytes(16, "big"))
+        if number % 20 == 19:
+            body |= {"cwd": f"/src/{number}", "title": f"title{number}"}
+            return Draft("session", body, "codex", AT, "", number.to_bytes(16, "big"))
+        key = number - 6 if number % 7 == 6 and number > 6 else number
+        call = {"call": "c", "tool": "Edit", "target": "a", "edits": [{"path": f"file{number}.py"}]}
+        parts = [{"text": f"word{number} is said here " * (number % 13)}, call]
+        body |= {"key": f"k{key}", "parts": parts}
+        return Draft("turn", body, "codex", AT + number, "", number.to_bytes(16, "big"))
+
+    def meaning(self, store):
+        from bede.projections import sessions
+
+        files = store.connection.execute("SELECT path, turn FROM touched ORDER BY path, turn").fetchall()
+        with store.snapshot() as reading:
+            return {"sessions": sessions.digest(reading.connection), "files": files}
 
 
 def test_every_projection_keeps_the_contract():

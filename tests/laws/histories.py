@@ -139,7 +139,7 @@ class Walker:
 
 def derived(repository: Repository) -> dict[str, list[tuple[object, ...]]]:
     """Return every row of every derived table, in order of its columns."""
-    canonical = {"project", "event", "event_key", "indexed", "line", "stretch", "ref", "operation", "worktree", "cursor"}
+    canonical = set("project event event_key indexed line stretch ref operation worktree cursor".split())
     with repository.snapshot() as reading:
         run = reading.connection.execute
         tables = [

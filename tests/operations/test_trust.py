@@ -194,7 +194,7 @@ def test_everything_derived_is_built_again(context):
         _change(context, f"DELETE FROM {table}")
     assert search(context, kind=["decision"]).results == ()
     result = reindex(context)
-    assert (result.events, result.projections) == (4, ("memory", "state", "text"))
+    assert (result.events, result.projections) == (4, ("memory", "state", "text", "sessions"))
     assert search(context, "k").results == before
     assert verify(context).ok
 

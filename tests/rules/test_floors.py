@@ -146,7 +146,7 @@ KNOWN = frozenset(FLOORS) | {"bede.repository.log", "bede.operations.fork", "bed
         ("bede.repository.log", "import bede.projections"),
         ("bede.repository.log", "from ..context import Context"),
         ("bede.operation", "from bede.context import Context"),
-        ("bede.sources", "def late():\n    from bede.engines import tokens"),
+        ("bede.sources", "def late():\n    from bede.projections import text"),
         ("bede.context", "if TYPE_CHECKING:\n    from bede.operations import load"),
         ("bede.operations.fork", "from bede.operations import diff"),
         ("bede.operations.fork", "from bede.operations.diff import diff"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bede.answers.talk import Found
 from bede.identity import timestamp
 from bede.projections import sessions
 from bede.records import Record
@@ -40,14 +41,67 @@ class Turn(Record):
     score: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Said(Record):
+    """One turn of a passage. `left_out` counts the characters that are not shown."""
+
+    SPARSE = True
+
+    id: str
+    turn: int
+    by: str
+    at: str
+    text: str
+    files: tuple[str, ...] = ()
+    left_out: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage(Record):
+    """Turns of one session that answer together, in order: `best`, which was found, and what stands around it."""
+
+    SPARSE = True
+
+    rank: int
+    score: float
+    agent: str
+    session: str
+    best: int
+    turns: tuple[Said, ...]
+    branch: str = ""
+    cwd: str = ""
+
+
+def passages(connection: sqlite3.Connection, found: Sequence[Found]) -> list[Passage]:
+    """Return what was found as a reader gets it, best first."""
+    numbers = [turn for one in found for turn in one.turns]
+    shown = dict(_numbered(connection, numbers, {one.best: one.spot for one in found}))
+    made: list[Passage] = []
+    for rank, one in enumerate(found, 1):
+        inside = [(number, shown[number]) for number in one.turns if number in shown]
+        if one.best in shown:
+            best = shown[one.best]
+            said = tuple(Said(t.id, t.turn, t.by, t.at, t.text, t.files, t.left_out) for _, t in inside)
+            score = round(one.score, 4)
+            made.append(Passage(rank, score, best.agent, best.session, best.turn, said, best.branch, best.cwd))
+    return made
+
+
+def _numbered(
+    connection: sqlite3.Connection, numbers: Sequence[int], around: dict[int, int]
+) -> Iterator[tuple[int, Turn]]:
+    bodies = sessions.bodies(connection, numbers)
+    for number, *row in sessions.rows(connection, list(bodies)):
+        yield number, _turn(tuple(row), bodies[number], around.get(number, 0))
+
+
 def turns(connection: sqlite3.Connection, numbers: Sequence[int], around: dict[int, int] | None = None) -> list[Turn]:
     """Return turns by their numbers, in that order; those that were purged are left out.
 
     `around` says where in a turn's text the found place is, so that a long one is cut around it.
     """
-    bodies = sessions.bodies(connection, numbers)
-    rows = {row[0]: row[1:] for row in sessions.rows(connection, list(bodies))}
-    return [_turn(rows[one], bodies[one], (around or {}).get(one, 0)) for one in numbers if one in bodies]
+    found = dict(_numbered(connection, numbers, around or {}))
+    return [found[number] for number in numbers if number in found]
 
 
 def _turn(row: tuple[Any, ...], body: dict[str, Any], spot: int) -> Turn:
@@ -95,5 +149,32 @@ def within(found: Sequence[Turn], budget: int, room: int = 200) -> tuple[list[Tu
                 break
             turn, cost = replace(turn, text=short, left_out=(turn.left_out or 0) + missing), left
         kept.append(turn)
+        left -= cost
+    return kept, len(found) - len(kept)
+
+
+def fitting(found: Sequence[Passage], budget: int) -> tuple[list[Passage], int]:
+    """Return as many passages, best first, as a budget of tokens has room for, and how many had none.
+
+    Of the first that does not fit, the turn that was found is kept, cut to the room that is left.
+    """
+    from bede.engines import tokens
+
+    kept: list[Passage] = []
+    left = budget
+    for one in found:
+        cost = tokens.count(json.dumps(one.to_json(), ensure_ascii=False)) + 2
+        if cost > left:
+            core = replace(one, turns=tuple(turn for turn in one.turns if turn.turn == one.best))
+            room = left - tokens.count(json.dumps(replace(core, turns=()).to_json())) - 80
+            if room < 80:
+                break
+            text, missing = cut(core.turns[0].text, len(core.turns[0].text) // 2, max(2 * END + 100, room * 2))
+            said = replace(core.turns[0], text=text, left_out=(core.turns[0].left_out or 0) + missing or None)
+            one = replace(core, turns=(said,))
+            cost = tokens.count(json.dumps(one.to_json(), ensure_ascii=False)) + 2
+            if cost > left:
+                break
+        kept.append(one)
         left -= cost
     return kept, len(found) - len(kept)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bede.errors import Corrupt, Unavailable
 
@@ -90,7 +90,7 @@ def widths(text: str) -> list[int]:
     Raises:
         Corrupt, Unavailable: see `encode`.
     """
-    return list(map(len, _encoding().decode_tokens_bytes(encode(text))))
+    return list(map(_widths().__getitem__, encode(text)))
 
 
 def decode(tokens: Sequence[int]) -> str:
@@ -220,10 +220,24 @@ def _encoding() -> Encoding:
     return Encoding("cl100k_base", pat_str="|".join(_CUTS), mergeable_ranks=_ranks(_SIZE), special_tokens={})
 
 
+@cache
+def _widths() -> bytes:
+    """Return how many bytes each token has, by its rank."""
+    return _unpacked()[0]
+
+
 def _ranks(limit: int) -> dict[bytes, int]:
-    """Read the first tokens and their ranks; the whole file's hash is checked before any of it is used."""
-    import hashlib
+    """Read the first tokens and their ranks."""
     import io
+
+    lengths, stream, rest = _unpacked()
+    tokens = io.BytesIO(stream.decompress(rest, sum(lengths[:limit])))
+    return dict(zip(map(tokens.read, lengths[:limit]), range(limit), strict=True))
+
+
+def _unpacked() -> tuple[bytes, Any, bytes]:
+    """Read the lengths of all tokens, and what is to be unpacked further; the whole file's hash is checked first."""
+    import hashlib
     import zlib
 
     try:
@@ -233,9 +247,7 @@ def _ranks(limit: int) -> dict[bytes, int]:
     if hashlib.sha256(packed).hexdigest() != _SHA256:
         raise Corrupt(f"the packaged token ranks are damaged: {_RANKS}", hint="install bede again")
     stream = zlib.decompressobj(wbits=31)
-    lengths = stream.decompress(packed, _SIZE)[:limit]
-    tokens = io.BytesIO(stream.decompress(stream.unconsumed_tail, sum(lengths)))
-    return dict(zip(map(tokens.read, lengths), range(limit), strict=True))
+    return stream.decompress(packed, _SIZE), stream, stream.unconsumed_tail
 
 
 @cache

@@ -15,9 +15,13 @@ from bede.places import DATABASE, FOLDER
 
 _DRIVE = re.compile(r"^(?:\\\\\?\\)?([A-Za-z]):[\\/](.*)$", re.DOTALL)
 _MOUNT = re.compile(r"^/mnt/([a-z])(?:/(.*))?$", re.DOTALL)
-_SHARE = re.compile(r"^\\\\wsl(?:\$|\.localhost)\\[^\\]+\\(.*)$", re.DOTALL | re.IGNORECASE)
+_SHARE = re.compile(
+    r"^(?:[\\/]{2}|\\\\\?\\UNC\\)wsl(?:\$|\.localhost)[\\/][^\\/]+[\\/](.*)$", re.DOTALL | re.IGNORECASE
+)
 #: Whether names that differ in case are one file, as these systems have it.
 _FOLDS = sys.platform in ("win32", "darwin")
+#: No system has longer paths.
+_LONGEST = 32768
 
 
 def forms(path: str) -> Iterator[str]:
@@ -26,6 +30,8 @@ def forms(path: str) -> Iterator[str]:
     Windows' drives under WSL and WSL's files under Windows are the same folders; `\\\\?\\` is only a spelling.
     """
     yield _compared(path)
+    if path.startswith("\\\\?\\"):
+        yield _compared(path[4:])
     if drive := _DRIVE.match(path):
         rest = drive[2].replace("\\", "/")
         yield _compared(f"/mnt/{drive[1].lower()}/{rest}")
@@ -47,7 +53,14 @@ def _compared(path: str) -> str:
     if re.match(r"^[A-Za-z]:[\\/]", text):
         text = text.replace("\\", "/").lower()
     text = os.path.normpath(text).replace("\\", "/") if text else ""
-    return text.casefold() if _FOLDS else text
+    return _folded(text) if _FOLDS else text
+
+
+def _folded(text: str) -> str:
+    """Return a path as systems see it to which case, and how an accent is spelled, make no difference."""
+    import unicodedata
+
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
 class Roots:
@@ -65,20 +78,25 @@ class Roots:
         return self._known[cwd]
 
     def _find(self, cwd: str) -> str | None:
-        if "\0" in cwd or not cwd:
+        if "\0" in cwd or not 0 < len(cwd) <= _LONGEST:
             return None
         for form in forms(cwd):
-            folder = form
-            while True:
+            for folder in _upwards(form):
                 if folder in self._roots:
                     return self._roots[folder]
                 if _is_other(folder):
                     return None
-                above = folder.rpartition("/")[0]
-                if not above or above == folder:
-                    break
-                folder = above
         return None
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    """Yield a folder and those above it, the nearest first."""
+    while folder:
+        yield folder
+        above, slash, _ = folder.rpartition("/")
+        if not slash or folder == "/":
+            return
+        folder = above or "/"
 
 
 def _is_other(folder: str) -> bool:

@@ -1,23 +1,28 @@
 """Copies of the raw records, so that all can be built again after an agent has deleted its files.
 
 One compressed file a transcript, with a frame for each time something new was read. Secrets are taken out first, as
-they are from everything that reaches the disk. `bede ingest --path` reads such a copy like the file it was made of.
+they are from everything that reaches the disk; a record without one is kept byte for byte, and one with is filled up
+with blanks where it got shorter, so that all stands where it stood. `bede ingest --path` reads such a copy like the
+file it was made of. What a rewritten file no longer holds stays, in an earlier copy beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from bede.intake import files
-from bede.redact import redact
+from bede.redact import redact, redact_value
+from bede.sources.jsonl import LONGEST
 
-_LINES = 4 * 1024 * 1024
-_DATABASE = b"SQLite format 3\0"
+#: A text that is one value is read whole; of a bigger one, which no format reads, no more is copied.
+LARGEST = 256 * 1024 * 1024
 
 
 class Escrow:
@@ -27,45 +32,118 @@ class Escrow:
         self.folder = folder
 
     def place(self, agent: str, path: Path) -> Path:
-        """Return where the copy of a transcript lies: under its own name, told apart by the hash of its path."""
+        """Return where the copy of a transcript lies: under the names that tell its format, apart from all others."""
         short = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-        name = path.name.removesuffix(".zst")
-        return self.folder / agent / short / (name + ".zst")
+        *folders, name = files.plain(path).absolute().parts[-files.NAMES :]
+        return Path(self.folder, agent, short, *(each.strip("/\\:") or "_" for each in folders), name + ".zst")
 
-    def keep(self, agent: str, path: Path, start: int, end: int) -> bool:
+    def keep(self, agent: str, path: Path, start: int, end: int) -> int:
         """Add what was read between two offsets of a file of lines; of any other text (`end` 0), keep all as it is now.
 
-        Returns False for a database, of which no copy without secrets can be made.
+        Returns the offset up to which the copy reaches; -1 for a database, of which no copy without secrets can be
+        made. Without a copy so far, or from offset 0, all is copied.
 
         Raises:
             OSError, BadSource, Unavailable: the copy cannot be made.
         """
-        import zstandard
-
+        if files.is_database(path):
+            return -1
         place = self.place(agent, path)
+        start = start if place.exists() else 0
+        self._folders(place)
+        draft = place.with_name(place.name + ".new")
+        draft.unlink(missing_ok=True)
+        if start:
+            shutil.copyfile(place, draft)
         with files.opened(path) as file:
-            if file.read(16) == _DATABASE:
-                return False
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = place.with_name(place.name + ".new")
-            draft.unlink(missing_ok=True)
-            if start and place.exists():
-                shutil.copyfile(place, draft)
             file.seek(start)
-            with os.fdopen(os.open(draft, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "ab") as packed:
-                writer = zstandard.ZstdCompressor(level=9).stream_writer(packed, closefd=False)
-                with writer as out:
-                    for data in _pieces(file, end - start if end else None):
-                        out.write(redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+            is_value = not end and files.plain(path).suffix != ".jsonl"
+            _pack(file, draft, None if is_value else (end or sys.maxsize) - start)
+        if not start and end and place.exists() and not _begins(draft, place):
+            self._put_by(place)
+        draft.chmod(0o600)
         draft.replace(place)
-        return True
+        return end
+
+    def _folders(self, place: Path) -> None:
+        """Make the folders of a copy, each for its owner alone."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        folder = self.folder
+        for name in place.relative_to(self.folder).parts[:-1]:
+            folder /= name
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+    def _put_by(self, place: Path) -> None:
+        """Move a copy of what is no longer in its file out of the way, under a number of its own."""
+        number = 1
+        while (other := self._numbered(place, number)).exists():
+            number += 1
+        self._folders(other)
+        place.rename(other)
+
+    def _numbered(self, place: Path, number: int) -> Path:
+        agent, short, *names = place.relative_to(self.folder).parts
+        return Path(self.folder, agent, f"{short}.{number}", *names)
 
 
-def _pieces(file: BinaryIO, left: int | None) -> Iterator[bytes]:
-    """Yield whole lines, some megabytes at a time, up to so many bytes in all."""
-    while left is None or left > 0:
-        data = b"".join(file.readlines(_LINES if left is None else min(left, _LINES)))
-        if not data:
-            return
-        yield data if left is None else data[:left]
-        left = None if left is None else left - len(data)
+def _pack(file: BinaryIO, draft: Path, left: int | None) -> None:
+    """Write so many bytes of an open file, or its one value, without secrets, as a frame of a compressed one."""
+    import zstandard
+
+    handle = os.open(draft, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "ab") as packed:
+        writer = zstandard.ZstdCompressor(level=9).stream_writer(packed, closefd=False)
+        with writer as out:
+            for piece in _value(file) if left is None else map(_clean, _some(file, left)):
+                out.write(piece)
+
+
+def _begins(long: Path, short: Path) -> bool:
+    """Tell whether one compressed file begins with all that another holds."""
+    with files.opened(long) as one, files.opened(short) as other:
+        while piece := other.read(1 << 20):
+            if one.read(len(piece)) != piece:
+                return False
+    return True
+
+
+def _some(file: BinaryIO, left: int) -> Iterator[bytes]:
+    """Yield so many bytes, line by line; of a line that is too long to be read only its end."""
+    while left > 0 and (line := file.readline(min(left, LONGEST + 1))):
+        left -= len(line)
+        while len(line) > LONGEST and not line.endswith(b"\n") and left > 0:
+            line = file.readline(min(left, LONGEST))
+            left -= len(line)
+            line = b"\n" if line.endswith(b"\n") else b"\0" * (LONGEST + 1)
+        if len(line) <= LONGEST:
+            yield line
+
+
+def _value(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a text that is one value, without secrets; one that is none as the lines that it has."""
+    data = file.read(LARGEST)
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        yield from (_clean(line + b"\n") for line in data.removesuffix(b"\n").split(b"\n"))
+        return
+    seen = redact_value(value)
+    yield data if seen is value else json.dumps(seen, indent=1).encode()
+
+
+def _clean(line: bytes) -> bytes:
+    """Return a line without secrets, of the same length where that can be."""
+    body = line.rstrip(b"\r\n")
+    end = line[len(body) :]
+    try:
+        value = json.loads(body)
+        seen = redact_value(value)
+        if seen is value:
+            return line
+        new = json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "backslashreplace")
+    except (ValueError, RecursionError):
+        text = body.decode("utf-8", "surrogateescape")
+        if (clean := redact(text)) == text:
+            return line
+        new = clean.encode("utf-8", "surrogateescape")
+    return new.ljust(len(body)) + end

@@ -18,24 +18,31 @@ from bede.sources.jsonl import Cursor
 
 #: Bytes at either end of what was read that are compared.
 COMPARED = 4096
+#: Most bytes that a compressed file is unpacked to: none that an agent wrote comes near.
+UNPACKED = 8 << 30
+#: So many of the last names in a path say what its file is: formats look at the folders above it.
+NAMES = 6
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_DATABASE = b"SQLite format 3\0"
+_PACKED = (".jsonl.zst", ".json.zst", ".txt.zst")
 
 Mark = dict[str, Any]
 
 
 def look(path: Path) -> Mark:
-    """Return what a file looks like from outside: size and time of the last change.
+    """Return what a file looks like from outside: size, times of its last change, and which one it is.
 
     Raises:
         OSError: the system does not say.
     """
     found = path.stat()
-    return {"size": found.st_size, "mtime": found.st_mtime_ns, "file": [found.st_dev, found.st_ino]}
+    times = {"mtime": found.st_mtime_ns, "ctime": found.st_ctime_ns}
+    return {"size": found.st_size, **times, "file": [found.st_dev, found.st_ino]}
 
 
 def is_same(mark: Mark, seen: Mark) -> bool:
     """Tell whether a file looks as it did when it was read."""
-    return all(mark.get(name) == seen[name] for name in ("size", "mtime"))
+    return all(mark.get(name) == seen[name] for name in ("size", "mtime", "ctime", "file"))
 
 
 def remember(file: BinaryIO, cursor: Cursor) -> Mark:
@@ -66,6 +73,11 @@ def _hash(file: BinaryIO, start: int, end: int) -> str:
     return hashlib.sha256(found).hexdigest()[:32] if len(found) == end - start else ""
 
 
+def plain(path: Path) -> Path:
+    """Return a path under which a file would lie if it were not compressed."""
+    return path.with_name(path.name.removesuffix(".zst")) if path.name.endswith(_PACKED) else path
+
+
 def head(path: Path, size: int = 65536) -> bytes:
     """Return the beginning of a file, unpacked.
 
@@ -80,6 +92,12 @@ def is_packed(path: Path) -> bool:
     """Tell whether a file is compressed with Zstandard, by its first bytes."""
     with path.open("rb") as file:
         return file.read(4) == _ZSTANDARD
+
+
+def is_database(path: Path) -> bool:
+    """Tell whether a file is a database of SQLite, by its first bytes."""
+    with path.open("rb") as file:
+        return file.read(16) == _DATABASE
 
 
 @contextmanager
@@ -113,9 +131,14 @@ def _unpacked(path: Path) -> Iterator[BinaryIO]:
         ) from error
     with tempfile.TemporaryFile() as file, path.open("rb") as packed:
         try:
-            zstandard.ZstdDecompressor().copy_stream(packed, file)
-        except zstandard.ZstdError as error:
+            reader = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+            while (piece := reader.read(1 << 20)) and file.tell() <= UNPACKED:
+                file.write(piece)
+        except (zstandard.ZstdError, MemoryError) as error:
             raise BadSource(
                 f"cannot unpack {path}: {error}", hint="the file is damaged or still being written"
             ) from error
+        if file.tell() > UNPACKED:
+            raise BadSource(f"{path} unpacks to more than {UNPACKED} bytes", reason="size")
+        file.seek(0)
         yield cast(BinaryIO, file)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from bede.context import Context
-from bede.errors import BedeError, Busy
+from bede.errors import BadSource, BedeError, Busy, Unavailable
 from bede.intake.belonging import Roots, worktrees
-from bede.intake.running import Report, Run, recognise, transcripts
-from bede.places import Project
+from bede.intake.running import Keep, Report, Run, recognise, transcripts
+from bede.places import DATABASE, FOLDER, Project
+from bede.projections.sessions import tally
 from bede.repository import Repository, registry
-from bede.sources.port import World
+from bede.sources.port import Tally, World
 from bede.turnstile import held
 
 LOCK = "ingest.lock"
@@ -48,20 +49,43 @@ def here(context: Context, wanted: Wanted) -> Report:
 
 def everywhere(context: Context, wanted: Wanted) -> Report:
     """Take in the sessions of every registered project; one that cannot be used costs itself."""
-    known = [
-        item for item in registry.all_known(context.environment) if (Path(item.root) / ".bede" / "bede.db").exists()
-    ]
-    projects = {item.root: Project(Path(item.root), Path(item.root) / ".bede", uuid=item.uuid) for item in known}
-    roots, report = _roots(context, tuple(projects.values())), Report()
-    for project in projects.values():
+    projects = _registered(context)
+    roots, report = _roots(context, projects), Report()
+    for project in projects:
         try:
-            with closing(
-                Context(directory=project.root, environment=context.environment, clock=context.clock)
-            ) as other:
+            with closing(_beside(context, project)) as other:
                 _project(other, other.repository, project, wanted, roots, report)
         except BedeError as error:
-            report.failed.append((project.root, error.code, error.message))
+            report.fail(project.root, error)
     return report
+
+
+def tallies(context: Context) -> list[tuple[str, str, int, int, int]]:
+    """Return agent, model, and how many sessions, turns and windows of them all registered projects have together."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for project in _registered(context):
+        with suppress(BedeError), closing(_beside(context, project)) as other, other.repository.snapshot() as reading:
+            for agent, model, *counts in tally(reading.connection):
+                known = found.get((agent, model), [0, 0, 0])
+                found[agent, model] = [one + more for one, more in zip(known, counts, strict=True)]
+    return [(*name, counts[0], counts[1], counts[2]) for name, counts in sorted(found.items())]
+
+
+def _registered(context: Context) -> tuple[Project, ...]:
+    known = [item for item in registry.all_known(context.environment) if _is_there(item.root)]
+    projects = {item.root: Project(Path(item.root), Path(item.root) / FOLDER, uuid=item.uuid) for item in known}
+    return tuple(projects.values())
+
+
+def _beside(context: Context, project: Project) -> Context:
+    """Return a call like this one, in another project."""
+    return Context(
+        directory=project.root, environment=context.environment, clock=context.clock, progress=context.progress
+    )
+
+
+def _is_there(root: str) -> bool:
+    return os.path.isfile(os.path.join(root, FOLDER, DATABASE))  # noqa: PTH113, PTH118 (a Path raises where it may not look)
 
 
 def _roots(context: Context, projects: tuple[Project, ...]) -> Roots:
@@ -71,18 +95,32 @@ def _roots(context: Context, projects: tuple[Project, ...]) -> Roots:
 def _project(
     context: Context, repository: Repository, project: Project, wanted: Wanted, roots: Roots | None, report: Report
 ) -> None:
-    with held(project.folder / LOCK, wanted.patience) as is_mine:
+    """Take in what is a project's; who only looks asks for no lock, and leaves none behind."""
+    with nullcontext(True) if wanted.is_dry else held(project.folder / LOCK, wanted.patience) as is_mine:
         if not is_mine:
             raise Busy("another run is taking in sessions", hint="wait for it, or look with 'bede ingest --status'")
         run = Run(repository, context.now(), report, roots, str(project.root), keep=_keeper(project, wanted))
         run.keeps_thoughts, run.is_dry, run.is_again = wanted.keeps_thoughts, wanted.is_dry, wanted.is_again
-        files = [(recognise(path), path.absolute()) for path in wanted.paths] or _files(context, wanted)
+        files = _named(wanted, report) if wanted.paths else _files(context, wanted)
         for number, (agent, path) in enumerate(files):
             context.progress(number, len(files), path.name)
             run.take(agent, path)
+        run.finish()
         context.progress(len(files), len(files), "")
         if not wanted.is_dry and run.report.turns["new"] + run.report.turns["revised"]:
             repository.ripen()
+
+
+def _named(wanted: Wanted, report: Report) -> list[tuple[str, Path]]:
+    """Return the files that are named, and whose they are; what is nobody's costs itself."""
+    found = []
+    for path in wanted.paths:
+        try:
+            found.append((recognise(path), path.absolute()))
+        except (BadSource, Unavailable) as error:
+            report.fail(path, error)
+            report.note(path, "unreadable", Tally())
+    return found
 
 
 def _files(context: Context, wanted: Wanted) -> list[tuple[str, Path]]:
@@ -98,13 +136,15 @@ def home(context: Context) -> Path:
 
 
 def _changed(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1000
-    except OSError:
-        return sys.maxsize
+    """Return when a file, or a database's log beside it, was changed last, in microseconds since 1970."""
+    latest = 0
+    for each in (path, path.with_name(path.name + "-wal")):
+        with suppress(OSError, ValueError):
+            latest = max(latest, each.stat().st_mtime_ns // 1000)
+    return latest or sys.maxsize
 
 
-def _keeper(project: Project, wanted: Wanted) -> Callable[[str, Path, int, int], bool] | None:
+def _keeper(project: Project, wanted: Wanted) -> Keep | None:
     if not wanted.keeps_raw or wanted.is_dry:
         return None
     from bede.intake.escrow import Escrow

@@ -1,126 +1,230 @@
-"""One transcript, read from where one stopped: items, folded into turns, without secrets, as what is to be written.
+"""One transcript, read from where one stopped: items without secrets, folded into turns, as what is to be written.
 
-Nothing here knows the database. The same bytes give the same turns, however they were cut on the way.
+Nothing here knows the database. The same bytes give the same turns, however they were cut on the way. A secret is taken
+out of an item before anything else happens to it, so that no state and no cursor ever holds one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal, cast
 
+from bede.errors import BadSource
 from bede.intake import files
-from bede.redact import redact
+from bede.intake.cleaning import cleaned, scrubbed
 from bede.sources import jsonl
 from bede.sources.port import Document, Item, Rewind, Session, Source, Stream, Tally
 from bede.sources.turns import Turn, Turns
 
+#: What only the fold needs, of a part and of a turn.
+_INNER = ("key", "done")
+#: When a turn without a time was said at the earliest: beside the turn while it is open, never in its event.
+_AFTER = "after"
+#: What a record may break in a format that is not prepared for it; it costs the record, never the file.
+FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Something to be written: of which session, what sort of event, and its body."""
+    """Something to be written: of which session, what sort of event, and its body.
+
+    `at` is when, as far as that is known, `place` names the record that tells it where its body does not, and `cwd` is
+    the folder that a session tells, as it was written.
+    """
 
     session: str
     kind: str
     body: dict[str, Any]
+    at: int = 0
+    place: str = ""
+    cwd: str = ""
 
 
 @dataclass(slots=True)
 class Reader:
-    """The reading of one file; `state` and `cursor` are where it stands, behind what was yielded last."""
+    """The reading of one file; `state` and `cursor` are where it stands, behind what was yielded last.
+
+    With `only`, a database's sessions of these ids are read.
+    """
 
     source: Source
     path: Path
     tally: Tally
     keeps_thoughts: bool = False
+    only: Collection[str] | None = None
     cursor: jsonl.Cursor = field(default_factory=jsonl.Cursor)
     state: dict[str, Any] = field(default_factory=dict)
     folds: dict[str, Turns] = field(default_factory=dict)
+    latest: dict[str, int] = field(default_factory=dict)
+    _file: BinaryIO | None = None
+    _mark: files.Mark = field(default_factory=dict)
+    _gone: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def form(self) -> Literal["stream", "document"]:
+        """How the file is read: whole where it is one document, also if its agent's later files are streams."""
+        return form(self.source, self.path)
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state that `dump` returned."""
         self.state = state.get("source", {})
         self.folds = {name: Turns(fold) for name, fold in state.get("turns", {}).items()}
+        self.latest = state.get("latest", {})
 
     def dump(self) -> dict[str, Any]:
         """Return all that has to be known to go on, as JSON; nothing for a file that is always read whole."""
-        if self.source.FORM == "document":
+        if self.form == "document":
             return {}
-        return {"source": self.state, "turns": {name: fold.state for name, fold in self.folds.items()}}
+        turns = {name: fold.state for name, fold in self.folds.items()}
+        return {"source": scrubbed(self.state), "turns": turns, "latest": self.latest}
+
+    def mark(self) -> files.Mark:
+        """Return how far the file is read, and what stands there; nothing for a file that is always read whole."""
+        if self._file is not None:
+            at = self._file.tell()
+            self._mark = files.remember(self._file, self.cursor)
+            self._file.seek(at)
+        return self._mark
 
     def told(self) -> Iterator[list[Told]]:
-        """Yield what each record, and at last the end of the file as it is now, has to tell.
+        """Yield what each line, and at last the end of the file as it is now, has to tell.
 
         Raises:
             OSError, BadSource, Unavailable: it cannot be read on.
         """
-        if self.source.FORM == "stream":
-            yield from self._stream(self.source)  # type: ignore[arg-type]
+        if self.form == "stream":
+            yield from self._stream(cast(Stream, self.source))
         else:
-            yield from self._document(self.source)  # type: ignore[arg-type]
+            yield from self._document(cast(Document, self.source))
         turns = [(name, fold.open()) for name, fold in self.folds.items()]
         yield [told for name, turn in turns if turn for told in self._written(name, turn)]
 
     def _stream(self, source: Stream) -> Iterator[list[Told]]:
+        """Yield what a line told once the cursor is behind it, so that state and cursor always say the same."""
+        path, told = files.plain(self.path), list[Told]()
         with files.opened(self.path) as file:
-            for spot, record in jsonl.records(file, self.path, self.cursor, self.tally):
-                items = source.take(record, spot, self.state, self.tally)
-                yield [told for item in items for told in self._tell(item)]
+            self._file, at = file, self.cursor.offset
+            for spot, record in jsonl.records(file, path, self.cursor, self.tally):
+                if self.cursor.offset != at:
+                    yield told
+                    told, at = [], self.cursor.offset
+                try:
+                    items = list(source.take(record, spot, self.state, self.tally))
+                except FAULTS as error:
+                    self.tally.bad(f"fault: {type(error).__name__}")
+                    continue
+                told += [each for item in items for each in self._tell(item)]
+            self.mark()
+            self._file = None
+        yield told
 
     def _document(self, source: Document) -> Iterator[list[Told]]:
-        for item in source.load(self.path, self.tally):
-            yield list(self._tell(item))
+        with _in_place(self.path) as path:
+            try:
+                for item in self._items(source, path):
+                    yield list(self._tell(item))
+            except FAULTS as error:
+                raise BadSource(f"cannot read {self.path}: {type(error).__name__}: {error}", reason="format") from error
+        yield [
+            Told(session, "rewind", {"keys": sorted(keys), "whole": True}, self.latest.get(session, 0))
+            for session, keys in self._gone.items()
+        ]
+
+    def _items(self, source: Document, path: Path) -> Iterator[Item]:
+        if self.source.FORM == "stream":  # What its agent wrote before it wrote lines.
+            return source.whole(path, self.tally)  # type: ignore[attr-defined, no-any-return]
+        if self.only is not None:
+            return source.load(path, self.tally, only=self.only)  # type: ignore[call-arg]
+        return source.load(path, self.tally)
 
     def _tell(self, item: Item) -> Iterator[Told]:
-        what = item.what
+        cwd = item.what.cwd if isinstance(item.what, Session) else ""
+        item = cleaned(item, self.keeps_thoughts)
+        what, session = item.what, item.session
+        if item.at is not None:
+            self.latest[session] = item.at
+        at = self.latest.get(session, 0)
+        if self.form == "document":
+            self._gone.setdefault(session, set())
         if isinstance(what, Session):
-            body = {name: _clean(value) for name, value in what.to_json().items() if name != "agent" and value}
-            yield Told(item.session, "session", body)
+            body = {name: value for name, value in what.to_json().items() if name != "agent" and value}
+            yield from self._so_far(session)
+            yield Told(session, "session", body, at, str(item.line), cwd)
+        elif isinstance(what, Rewind) and self.form == "document":
+            self._gone[session].update(what.keys)
         elif isinstance(what, Rewind):
-            yield Told(item.session, "rewind", {"keys": sorted(what.keys), "whole": self.source.FORM == "document"})
+            yield from self._so_far(session)
+            yield Told(session, "rewind", {"keys": sorted(what.keys), "whole": False}, at)
         else:
-            fold = self.folds.setdefault(item.session, Turns())
-            for turn in fold.take(item):
-                yield from self._written(item.session, turn)
+            yield from self._fold(item, at)
+
+    def _so_far(self, session: str) -> Iterator[Told]:
+        """Yield the turn that is open before something else is told: it stands there however the file was cut."""
+        fold = self.folds.get(session)
+        if fold is not None and (turn := fold.open()) is not None:
+            yield from self._written(session, turn)
+
+    def _fold(self, item: Item, at: int) -> Iterator[Told]:
+        fold = self.folds.setdefault(item.session, Turns())
+        for turn in fold.take(item):
+            yield from self._written(item.session, turn)
+        if (turn := fold.open()) is not None and "at" not in turn:  # type: ignore[assignment]
+            turn.setdefault(_AFTER, at)
 
     def _written(self, session: str, turn: Turn) -> Iterator[Told]:
-        """Yield a turn without secrets, and without what only the fold needs; none where nothing is left of it."""
-        parts = [_part(part) for part in turn["parts"] if self.keeps_thoughts or "thought" not in part]
+        """Yield a turn without what only the fold needs; none where nothing is left of it."""
+        parts = [
+            {name: value for name, value in part.items() if name not in _INNER}
+            for part in turn["parts"]
+            if self.keeps_thoughts or "thought" not in part
+        ]
         if parts:
             body: Turn = {**turn, "parts": parts}
+            after: int = body.pop(_AFTER, 0)
             if turn.get("origin") == turn["key"]:
                 body["origin"] = "="
             if "usage" in turn:
                 body["usage"] = {_short(key): tokens for key, tokens in turn["usage"].items()}
-            yield Told(session, "turn", body)
+            yield Told(session, "turn", body, body.get("at", after))
 
 
-#: What an agent, a person or a program said, as against names and numbers.
-_TEXTS = ("text", "thought", "target", "output")
-_EDITS = ("path", "old", "new", "patch", "moved_to")
-#: What only the fold needs.
-_INNER = ("key", "done")
+def form(source: Source, path: Path) -> Literal["stream", "document"]:
+    """Return how a file is read: as lines that only grow, or whole."""
+    return "document" if hasattr(source, "whole") and files.plain(path).suffix == ".json" else source.FORM
 
 
 def _short(key: str) -> str:
     """Return what tells the requests of a session apart."""
-    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]
+    return hashlib.sha256(key.encode()).hexdigest()[:8]
 
 
-def _part(part: dict[str, Any]) -> dict[str, Any]:
-    clean = {name: _clean(value) if name in _TEXTS else value for name, value in part.items() if name not in _INNER}
-    for name in ("edits", "changed"):
-        if name in part:
-            clean[name] = [
-                {key: _clean(value) if key in _EDITS else value for key, value in edit.items()} for edit in part[name]
-            ]
-    return clean
+class _in_place:  # noqa: N801 (used like a function)
+    """A file that can be read by its path: itself, or unpacked into a folder of its own, under the same names."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-def _clean(text: Any) -> Any:
-    """Return a text without secrets, and such as any encoding can store."""
-    if not isinstance(text, str):
-        return text
-    return redact(text if text.isascii() else text.encode("utf-8", "replace").decode())
+    def __enter__(self) -> Path:
+        if not files.is_packed(self._path):
+            return self._path
+        import shutil
+
+        self._folder = tempfile.TemporaryDirectory(prefix="bede-", ignore_cleanup_errors=True)
+        place = Path(self._folder.name, *files.plain(self._path).absolute().parts[-files.NAMES :])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with files.opened(self._path) as file, place.open("wb") as out:
+                shutil.copyfileobj(file, out)
+        except BaseException:
+            self.__exit__()
+            raise
+        return place
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()

@@ -6,36 +6,65 @@ Stopped at any moment, it goes on where it was: each file's cursor is written wi
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from bede.errors import BadSource, BedeError, Unavailable
+from bede.errors import BadSource, BedeError, Corrupt, Unavailable
 from bede.intake import files
 from bede.intake.belonging import Roots
-from bede.intake.reading import Reader, Told
+from bede.intake.reading import FAULTS, Reader, form
+from bede.intake.sorting import Sorting
 from bede.intake.writing import Writer
+from bede.projections import sessions
 from bede.repository import Repository, cursors
 from bede.sources import AGENTS, guests, source
 from bede.sources.port import Source, Tally, World
 
-#: So many turns, or characters of them, are written in one transaction.
-TURNS, CHARACTERS = 256, 2_000_000
+#: So many cursors of files that had nothing for the project are written in one transaction.
+CURSORS = 500
+
+Keep = Callable[[str, Path, int, int], int]
+"""Copies what was read of a file between two offsets, and returns up to where the copy reaches; -1 for no copy."""
 
 
 @dataclass(slots=True)
 class Report:
     """What a run met, and what came of it."""
 
-    files: Counter[str] = field(default_factory=Counter)  # read, unchanged, foreign, unplaced, empty, unreadable
+    verdicts: dict[Path, str] = field(default_factory=dict)
     turns: Counter[str] = field(default_factory=Counter)  # new, revised, repeated, replayed
     records: Counter[str] = field(default_factory=Counter)  # types of records, over all agents
     problems: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[Path, str, str]] = field(default_factory=list)  # path, code, message
     sessions: set[tuple[str, str]] = field(default_factory=set)
+    #: Of files whose sessions all tell a folder: what the file looked like, and the folders.
+    folders: dict[Path, tuple[files.Mark, frozenset[str]]] = field(default_factory=dict)
+
+    @property
+    def files(self) -> Counter[str]:
+        """How many files came to what."""
+        return Counter(self.verdicts.values())
+
+    def note(self, path: Path, verdict: str, tally: Tally) -> None:
+        """Note what came of a file; of a file that several projects look at, the best of it, and its records once."""
+        known = self.verdicts.get(path)
+        if known is None or _BEST.index(verdict) < _BEST.index(known):
+            self.verdicts[path] = verdict
+        if known in (None, "unchanged"):
+            self.records.update(tally.types)
+            self.problems.update(tally.problems)
+
+    def fail(self, path: Path, error: Exception) -> None:
+        """Note that a file cannot be read, and why."""
+        code = error.code if isinstance(error, BedeError) else BadSource.code
+        if not any(known == path for known, *_ in self.failed):
+            self.failed.append((path, code, str(error)))
+
+
+_BEST = ("unreadable", "read", "unchanged", "foreign", "unplaced", "empty")
 
 
 def transcripts(agents: Iterable[str], world: World) -> Iterator[tuple[str, Path]]:
@@ -45,7 +74,7 @@ def transcripts(agents: Iterable[str], world: World) -> Iterator[tuple[str, Path
         for path in source(agent).find(world):
             try:
                 found.append((path.stat().st_mtime_ns, agent, path))
-            except OSError:
+            except (OSError, ValueError):
                 found.append((0, agent, path))
     for _, agent, path in sorted(found, key=lambda item: (item[0], item[1], str(item[2]))):
         yield agent, path
@@ -56,20 +85,22 @@ def recognise(path: Path) -> str:
 
     Raises:
         BadSource: it is nobody's, or cannot be read.
+        Unavailable: it is compressed, and the library for that is missing.
     """
     try:
         head = files.head(path)
-    except OSError as error:
-        raise BadSource(f"cannot read {path}: {error.strerror or error}", hint="check the path") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise BadSource(f"cannot read {path}: {reason}", hint="check the path") from error
     for agent in (*AGENTS, *guests()):
-        if source(agent).accepts(path, head):
+        if source(agent).accepts(files.plain(path), head):
             return agent
     raise BadSource(f"no agent's transcript: {path}", hint=f"known are those of {', '.join(sorted(AGENTS))}")
 
 
 @dataclass(slots=True)
 class Run:
-    """A run for one project. `holds` tells whether a folder is the project's; None takes every session."""
+    """A run for one project, which is `name` among the roots; without roots it takes every session."""
 
     repository: Repository
     now: int
@@ -79,63 +110,186 @@ class Run:
     keeps_thoughts: bool = False
     is_dry: bool = False
     is_again: bool = False
-    keep: Callable[[str, Path, int, int], bool] | None = None
+    keep: Keep | None = None
+    #: Files with sessions that tell no folder, but which session they came out of.
+    _waiting: dict[Path, tuple[str, frozenset[str]]] = field(default_factory=dict)
+    _cursors: list[tuple[Path, cursors.Cursor]] = field(default_factory=list)
+    _is_writing: bool = False
 
     def take(self, agent: str, path: Path) -> None:
         """Read on in one file, and write what is new in it."""
         tally = Tally()
         try:
             verdict = self._file(agent, path, tally)
-        except (BadSource, Unavailable, OSError) as error:
-            if isinstance(error, Unavailable) and error.code != "unavailable":
+        except (BadSource, Unavailable, OSError, *FAULTS) as error:
+            if self._is_writing:  # It is not the file that fails.
                 raise
-            code = error.code if isinstance(error, BedeError) else BadSource.code
-            self.report.failed.append((path, code, str(error)))
+            self.report.fail(path, error)
             verdict = "unreadable"
-        self.report.files[verdict] += 1
-        self.report.records.update(tally.types)
-        self.report.problems.update(tally.problems)
+        self.report.note(path, verdict, tally)
+
+    def finish(self) -> None:
+        """Take the files that waited for the sessions theirs came out of, and write what is left to be written."""
+        self._put_cursors()
+        is_better = True
+        while is_better:
+            ready = [path for path, (agent, names) in self._waiting.items() if self._has_any(agent, names)]
+            is_better = bool(ready)
+            for path in ready:
+                agent, names = self._waiting.pop(path)
+                self.take(agent, path)
+                if self._waiting.get(path) == (agent, names):
+                    del self._waiting[path]
+        self._put_cursors()
+
+    def has(self, agent: str, session: str) -> bool:
+        """Tell whether a session is the project's."""
+        if (agent, session) in self.report.sessions:
+            return True
+        with self.repository.snapshot() as reading:
+            return sessions.find(reading.connection, agent, session) is not None
+
+    def holds(self, cwd: str) -> bool:
+        """Tell whether a folder is the project's."""
+        return self.roots is None or (self.roots.holder(cwd) == self.name)
+
+    def _has_any(self, agent: str, names: Iterable[str]) -> bool:
+        return any(self.has(agent, name) for name in names if name)
 
     def _file(self, agent: str, path: Path, tally: Tally) -> str:
         module, seen = source(agent), files.look(path)
-        with self.repository.snapshot() as reading:
+        known: cursors.Cursor | None = None
+        with self.repository.snapshot() as reading, suppress(Corrupt):  # What cannot be read is read anew.
             known = cursors.find(reading.connection, path)
-        if module.FORM == "document":
+            known = known if known and known.agent == agent and not self.is_again else None
+        if form(module, path) == "document" and module.FORM == "document" and not files.is_packed(path):
             seen["stamp"] = module.stamp(path)  # type: ignore[attr-defined]
-        if known and not self.is_again and known.agent == agent:
-            if _is_unchanged(known.mark, seen):
-                return "unchanged"
-            if self.roots and known.mark.get("holder") is False and not self._holds(known.mark.get("cwd", "")):
-                return "foreign"
+        if known and self._is_moot(agent, known.mark):
+            known = None
+        if known and _is_unchanged(known.mark, seen):
+            self._learn(path, seen, known.mark)
+            self._wait(agent, path, known.mark.get("waits", {}).values())
+            if any(known.mark.get("places", {}).values()):
+                self._keep(path, known, known.mark, tally)
+            return "unchanged"
+        if known is None and self._is_elsewhere(path, seen):
+            return "foreign"
         return self._read(module, path, known, seen, tally)
 
+    def _is_moot(self, agent: str, mark: files.Mark) -> bool:
+        """Tell whether what was decided about a file's sessions would be decided otherwise now."""
+        if self.roots is None:
+            return bool(mark.get("waits")) or not all(mark.get("places", {}).values())
+        away = (cwd for cwd, is_ours in mark.get("folders", {}).items() if not is_ours)
+        return any(map(self.holds, away)) or self._has_any(agent, mark.get("waits", {}).values())
+
+    def _is_elsewhere(self, path: Path, seen: files.Mark) -> bool:
+        """Tell whether it is known from another project's run that a file has nothing for this one."""
+        look, folders = self.report.folders.get(path, ({}, frozenset()))
+        return self.roots is not None and look == seen and not any(map(self.holds, folders))
+
+    def _learn(self, path: Path, seen: files.Mark, mark: files.Mark) -> None:
+        if mark.get("is_placed"):
+            self.report.folders[path] = (seen, frozenset(mark["folders"]))
+
     def _read(self, module: Source, path: Path, known: cursors.Cursor | None, seen: files.Mark, tally: Tally) -> str:
-        reader = Reader(module, path, tally, self.keeps_thoughts)
-        goes_on = known is not None and not self.is_again and _resume(reader, known)
-        writer = Writer(self.repository, module.AGENT, path, self.now, is_again=not goes_on and module.FORM == "stream")
-        sorting = Sorting(self, dict(known.mark.get("places", {})) if known and goes_on else {})
+        reader, stamps = self._reader(module, path, known, tally)
+        goes_on = known is not None and (_resume(reader, known, seen) or reader.only is not None)
+        is_document = reader.form == "document"
+        writer = Writer(self.repository, module.AGENT, path, self.now, not goes_on and not is_document, is_document)
+        writer.keeps_thoughts = self.keeps_thoughts
         start = reader.cursor.offset
-        for told in reader.told():
-            sorting.take(told)
-            if sorting.is_full() and not self.is_dry:
-                writer.write(
-                    sorting.flush(), cursors.Cursor(module.AGENT, {"partial": True, **_place(reader)}, reader.dump())
-                )
-        verdict = sorting.verdict()
-        mark = {**seen, **_place(reader), "places": sorting.places, "holder": verdict not in ("foreign", "unplaced")}
-        mark["cwd"] = sorting.cwd
-        if not self.is_dry:
-            writer.write(sorting.flush(), cursors.Cursor(module.AGENT, mark, reader.dump()))
-            if self.keep and verdict == "read" and not self.keep(module.AGENT, path, start, reader.cursor.offset):
-                tally.bad("no raw copy of a database")
-        else:
-            writer.counts["new"] += sum(item.kind == "turn" for item in sorting.flush())
+        sorting = self._sorted(reader, writer, Sorting(self, module.AGENT, known.mark if known and goes_on else {}))
+        if sorting.is_short:  # What had no room while it was not known whose it is.
+            reader, _ = self._reader(module, path, None, tally)
+            start, sorting = 0, self._sorted(reader, writer, Sorting(self, module.AGENT, sorting.mark(), is_sure=True))
+        mark = {**seen, **reader.mark(), **sorting.mark(), **({"stamps": stamps} if stamps else {})}
+        if goes_on and known and "kept" in known.mark:
+            mark["kept"] = known.mark["kept"]
+        cursor = cursors.Cursor(module.AGENT, mark, {} if sorting.waits else reader.dump())
+        self._end(writer, sorting, cursor)
+        self._learn(path, seen, mark)
+        self._wait(module.AGENT, path, sorting.waits.values())
         self.report.turns.update(writer.counts)
         self.report.sessions.update((module.AGENT, name) for name, is_ours in sorting.places.items() if is_ours)
-        return verdict
+        if sorting.verdict() == "read":
+            self._keep(path, cursor, mark if start else {**mark, "kept": None}, tally)
+        return sorting.verdict()
 
-    def _holds(self, cwd: str) -> bool:
-        return self.roots is None or (self.roots.holder(cwd) == self.name)
+    def _reader(
+        self, module: Source, path: Path, known: cursors.Cursor | None, tally: Tally
+    ) -> tuple[Reader, dict[str, str]]:
+        """Return the reader of a file, of a database only for what changed in it, and stamps of its sessions."""
+        reader = Reader(module, path, tally, self.keeps_thoughts)
+        stamps: dict[str, str] = {}
+        if module.FORM == "document" and hasattr(module, "sessions") and files.is_database(path):
+            with suppress(BadSource):  # Then all that can be read of it is.
+                stamps = dict(module.sessions(path))
+            if stamps and known and "stamps" in known.mark:
+                before = known.mark["stamps"]
+                reader.only = {name for name, stamp in stamps.items() if before.get(name) != stamp}
+        return reader, stamps
+
+    def _sorted(self, reader: Reader, writer: Writer, sorting: Sorting) -> Sorting:
+        """Read to the end, writing what is the project's whenever there is enough of it."""
+        try:
+            for told in reader.told():
+                sorting.take(told)
+                if sorting.is_full():
+                    mark = {"partial": True, **reader.mark(), **sorting.mark()}
+                    is_sound = not (sorting.waits or sorting.is_short or reader.form == "document")
+                    self._write(
+                        writer, sorting, cursors.Cursor(writer.agent, mark, reader.dump()) if is_sound else None
+                    )
+        except (BadSource, Unavailable, OSError):
+            if not self._is_writing:  # What could be read before is kept.
+                self._write(writer, sorting, None)
+            raise
+        return sorting
+
+    def _write(self, writer: Writer, sorting: Sorting, cursor: cursors.Cursor | None) -> None:
+        told = sorting.flush()
+        if self.is_dry:
+            with self.repository.snapshot() as reading:
+                writer.foresee(reading, told)
+            return
+        self._is_writing = True
+        writer.write(told, cursor)
+        self._is_writing = False
+
+    def _end(self, writer: Writer, sorting: Sorting, cursor: cursors.Cursor) -> None:
+        """Write the last of a file; the cursors of files with nothing to write wait for one another."""
+        if sorting.is_empty() and not self.is_dry:
+            self._cursors.append((writer.path, cursor))
+            if len(self._cursors) >= CURSORS:
+                self._put_cursors()
+        else:
+            self._write(writer, sorting, cursor)
+
+    def _put_cursors(self) -> None:
+        if self._cursors and not self.is_dry:
+            self._is_writing = True
+            with self.repository.write("ingest", "bede", self.now) as writing:
+                for path, cursor in self._cursors:
+                    cursors.put(writing.connection, path, cursor)
+            self._is_writing = False
+        self._cursors.clear()
+
+    def _wait(self, agent: str, path: Path, waits: Iterable[str]) -> None:
+        if names := frozenset(filter(None, waits)):
+            self._waiting[path] = (agent, names)
+
+    def _keep(self, path: Path, cursor: cursors.Cursor, mark: files.Mark, tally: Tally) -> None:
+        """Copy what the copy of a file does not have yet, and remember how far it reaches."""
+        end = int(mark.get("offset", 0))
+        if not self.keep or (mark.get("kept") or {}) == {"to": end, "mtime": mark["mtime"]}:
+            return
+        kept = self.keep(cursor.agent, path, (mark.get("kept") or {"to": 0})["to"], end)
+        if kept < 0:
+            tally.bad("no raw copy of a database")
+            return
+        cursor.mark["kept"] = {"to": kept, "mtime": mark["mtime"]}
+        self._cursors.append((path, cursor))
 
 
 def _is_unchanged(mark: files.Mark, seen: files.Mark) -> bool:
@@ -146,86 +300,20 @@ def _is_unchanged(mark: files.Mark, seen: files.Mark) -> bool:
     return files.is_same(mark, seen)
 
 
-def _resume(reader: Reader, known: cursors.Cursor) -> bool:
-    """Let a reader go on where the file was left, if what was read still stands there."""
-    if reader.source.FORM != "stream" or "offset" not in known.mark:
+def _resume(reader: Reader, known: cursors.Cursor, seen: files.Mark) -> bool:
+    """Let a reader go on where the file was left, if what was read still stands there.
+
+    A file that was written to and did not grow was written over.
+    """
+    mark = known.mark
+    if reader.form != "stream" or "offset" not in mark or mark.get("waits"):
+        return False
+    if "mtime" in mark and seen["size"] <= mark["size"] and seen["mtime"] != mark["mtime"]:
         return False
     with files.opened(reader.path) as file:
-        cursor = files.resume(file, known.mark)
+        cursor = files.resume(file, mark)
     if cursor is None:
         return False
     reader.cursor = cursor
     reader.load(known.state)
     return True
-
-
-def _place(reader: Reader) -> dict[str, Any]:
-    if reader.source.FORM != "stream":
-        return {}
-    with files.opened(reader.path) as file:
-        return files.remember(file, reader.cursor)
-
-
-class Sorting:
-    """What was told, held back until it is known whose the session is."""
-
-    def __init__(self, run: Run, places: dict[str, bool]) -> None:
-        self.places = places
-        self.cwd = ""
-        self._run = run
-        self._ready: list[Told] = []
-        self._held: dict[str, list[Told]] = {}
-        self._size = 0
-        self._count = 0
-
-    def take(self, told: list[Told]) -> None:
-        """Sort what one record told."""
-        for item in told:
-            self._count += 1
-            if item.session not in self.places:
-                self._decide(item)
-            is_ours = self.places.get(item.session)
-            if is_ours is None:
-                self._held.setdefault(item.session, []).append(item)
-            elif is_ours:
-                self._add(item)
-
-    def _decide(self, item: Told) -> None:
-        """Find out whose a session is: by the first folder that it tells, or by the session it came out of."""
-        cwd = item.body.get("cwd", "") if item.kind == "session" else ""
-        parent = item.body.get("parent", "") if item.kind == "session" else ""
-        if self._run.roots is None:
-            self.places[item.session] = True
-        elif cwd:
-            self.cwd = self.cwd or cwd
-            self.places[item.session] = self._run._holds(cwd)
-        elif parent and (parent in self.places or (self._run.report.sessions & {(self._agent, parent)})):
-            self.places[item.session] = self.places.get(parent, True)
-        else:
-            return
-        for held in self._held.pop(item.session, []):
-            if self.places[item.session]:
-                self._add(held)
-
-    _agent = ""
-
-    def _add(self, item: Told) -> None:
-        self._ready.append(item)
-        self._size += len(json.dumps(item.body)) if item.kind == "turn" else 0
-
-    def is_full(self) -> bool:
-        """Tell whether there is enough to write, and nothing of it is held back."""
-        return (len(self._ready) >= TURNS or self._size >= CHARACTERS) and not self._held
-
-    def flush(self) -> list[Told]:
-        """Return what is to be written, and begin anew."""
-        ready, self._ready, self._size = self._ready, [], 0
-        return ready
-
-    def verdict(self) -> str:
-        """Return what came of a file: read, foreign, unplaced, or empty."""
-        if any(self.places.values()):
-            return "read"
-        if self.places:
-            return "foreign"
-        return "unplaced" if self._count else "empty"

@@ -13,17 +13,16 @@ import hmac
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bede.identity import SALT, canonical
 from bede.intake.reading import Told
-from bede.projections import sessions
+from bede.projections import copies, sessions
 from bede.records import Draft
-from bede.repository import Repository, Writing, log
+from bede.repository import Reading, Repository, Writing, log
 from bede.repository.cursors import Cursor, put
-from bede.turns import text_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(?:/[A-Za-z0-9][A-Za-z0-9._-]{0,99})*")
 
@@ -44,11 +43,15 @@ class Writer:
     agent: str
     path: Path
     now: int
-    is_again: bool  # the file is read from its beginning, though parts of it were read before
+    is_again: bool  # the file is read from its beginning, though parts of it may be known under other keys
+    is_document: bool = False
+    keeps_thoughts: bool = False
     counts: Counter[str] = field(default_factory=Counter)
-    _latest: dict[str, int] = field(default_factory=dict)
+    _said: dict[int, Counter[bytes]] = field(default_factory=dict)
+    _foreseen: set[tuple[str, str]] = field(default_factory=set)
+    _copied: dict[str, Counter[bytes]] = field(default_factory=dict)
 
-    def write(self, told: Sequence[Told], cursor: Cursor) -> None:
+    def write(self, told: Sequence[Told], cursor: Cursor | None) -> None:
         """Write what was told, and how far the file is read then, in one transaction.
 
         Raises:
@@ -56,92 +59,168 @@ class Writer:
         """
         note: dict[str, Any] = {}
         with self.repository.write("ingest", self.agent, self.now, note) as writing:
-            (secret,) = writing.connection.execute("SELECT secret FROM project").fetchone()
-            for session, items in _by_session(told).items():
-                drafts = [draft for item in items if (draft := self._draft(writing, secret, item)) is not None]
-                if drafts:
-                    writing.append(ref_of(self.agent, session), drafts)
-            put(writing.connection, self.path, cursor)
+            secret = writing.secret()
+            for session, items in _by_session(told, self.keeps_thoughts).items():
+                self._session(writing, secret, session, items)
+            if cursor is not None:
+                put(writing.connection, self.path, cursor)
 
-    def _draft(self, writing: Writing, secret: bytes, told: Told) -> Draft | None:
+    def foresee(self, reading: Reading, told: Sequence[Told]) -> None:
+        """Count what writing this would do, and do nothing."""
+        for items in _by_session(told, self.keeps_thoughts).values():
+            for item in items:
+                if item.kind == "turn" and (item.session, item.body["key"]) not in self._foreseen:
+                    self._foreseen.add((item.session, item.body["key"]))
+                    self._draft(reading, item)
+
+    def _session(self, writing: Writing, secret: bytes, session: str, items: Sequence[Told]) -> None:
+        """Write what was told of a session, each thing upon what was told before it."""
+        ref, drafts = ref_of(self.agent, session), list[Draft]()
+        for item in items:
+            if item.kind != "turn":  # What it means depends on what is written already.
+                writing.append(ref, drafts)
+                drafts = []
+            draft = self._draft(writing, item)
+            if draft is not None:
+                salt = hmac.digest(secret, draft.source.encode(), "sha256")[:SALT]
+                drafts.append(replace(draft, salt=salt))
+            if item.kind == "session":  # What turns mean depends on it.
+                writing.append(ref, drafts)
+                drafts = []
+        writing.append(ref, drafts)
+
+    def _draft(self, reading: Reading, told: Told) -> Draft | None:
         body = {"session": told.session, **told.body}
+        number = sessions.find(reading.connection, self.agent, told.session) or 0
         if told.kind == "session":
-            return self._new(writing, secret, told, body, "session")
-        number = sessions.number(writing.connection, self.agent, told.session)
+            return self._told(reading, told, body, number)
         if told.kind == "rewind":
-            return self._rewind(writing, secret, told, body, number)
-        if self._is_replayed(writing, number, body):
+            return self._rewind(reading, told, body, number)
+        if self._is_replayed(reading, number, told.session, body):
             self.counts["replayed"] += 1
             return None
-        return self._turn(writing, secret, told, body, number)
+        return self._turn(reading, told, body, number)
 
-    def _turn(self, writing: Writing, secret: bytes, told: Told, body: dict[str, Any], session: int) -> Draft | None:
-        seq = sessions.event_of(writing.connection, session, body["key"])
-        draft = self._new(writing, secret, told, body, body["key"])
-        if draft is None or (seq and not self._is_more(writing, seq, body)):
+    def _told(self, reading: Reading, told: Told, body: dict[str, Any], session: int) -> Draft | None:
+        """Return what a session tells of itself; where its file has no places, only what is not known."""
+        if not self.is_document:
+            return self._new(reading, told, body, f"session {told.place}")
+        known = copies.known(reading.connection, session)
+        if all(known.get(field) == value for field, value in told.body.items() if field in sessions.FIELDS):
+            return None
+        return self._new(reading, told, body, self._next("session", reading, told.session))
+
+    def _next(self, kind: str, reading: Reading, session: str) -> str:
+        """Return a key for what may become again what it was before."""
+        tip = reading.find(ref_of(self.agent, session)) if isinstance(reading, Writing) else None
+        return f"{kind} {tip.id if tip else ''}"
+
+    def _turn(self, reading: Reading, told: Told, body: dict[str, Any], session: int) -> Draft | None:
+        seq = sessions.event_of(reading.connection, session, body["key"])
+        old = log.load(reading.connection, [seq])[seq].body if seq else None
+        if self.is_again:
+            self._load(reading, session)
+        if old is not None:
+            _take(self._said.get(session), sessions.digest_of(old))
+            body = _merged(body, old)
+        draft = self._new(reading, told, body, body["key"])
+        if draft is None or (seq and not self._is_more(old, body)):
             self.counts["repeated"] += 1
             return None
-        if seq == 0 and self.is_again and self._is_there(writing, session, body):
+        if seq == 0 and self.is_again and _take(self._said[session], sessions.digest_of(body)):
             self.counts["repeated"] += 1
             return None
         self.counts["revised" if seq else "new"] += 1
         return draft
 
-    def _new(self, writing: Writing, secret: bytes, told: Told, body: dict[str, Any], key: str) -> Draft | None:
-        """Return the draft of what is told, None where the log has it already."""
-        digest = hashlib.sha256(canonical(body)).hexdigest()
+    def _new(self, reading: Reading, told: Told, body: dict[str, Any], key: str) -> Draft | None:
+        """Return the draft of what is told, its salt still to come; None where the log has it already."""
+        form = canonical(body)
+        digest = hashlib.sha256(form).hexdigest()
         named = canonical([self.agent, told.session, told.kind, key, digest])
         source = base64.urlsafe_b64encode(hashlib.sha256(named).digest()[:15]).decode()
-        if log.by_source(writing.connection, source):
+        if log.by_source(reading.connection, source):
             return None
-        salt = hmac.digest(secret, source.encode(), "sha256")[:SALT]
-        at = body.get("at", self._latest.get(told.session, 0))
-        self._latest[told.session] = at
-        return Draft(told.kind, body, self.agent, at, source, salt)
+        return Draft(told.kind, body, self.agent, told.at, source, form=form)
 
-    def _rewind(self, writing: Writing, secret: bytes, told: Told, body: dict[str, Any], session: int) -> Draft | None:
-        keys = {sessions.short(key) for key in body["keys"]}
-        known = sessions.rewound(writing.connection, session)
+    def _rewind(self, reading: Reading, told: Told, body: dict[str, Any], session: int) -> Draft | None:
+        there = [key for key in body["keys"] if sessions.event_of(reading.connection, session, key)]
+        keys, known = {sessions.short(key) for key in there}, sessions.rewound(reading.connection, session)
         if keys == known or (keys <= known and not body["whole"]):
             return None
-        return self._new(writing, secret, told, body, "rewind")
+        key = self._next("rewind", reading, told.session) if body["whole"] else "rewind"
+        return self._new(reading, told, body, key)
 
-    def _is_replayed(self, writing: Writing, session: int, body: dict[str, Any]) -> bool:
+    def _is_replayed(self, reading: Reading, session: int, name: str, body: dict[str, Any]) -> bool:
         """Tell whether another session has this turn: after a fork, a resumption, a hand-over."""
+        connection = reading.connection
         origin = sessions.origin_of(body)
-        if origin and sessions.elsewhere(writing.connection, session, origin):
+        if origin and sessions.elsewhere(connection, session, origin):
             return True
-        parent = sessions.parent_of(writing.connection, session) if body.get("replayed") else ""
-        return bool(parent) and sessions.find(writing.connection, self.agent, parent) is not None
-
-    def _is_more(self, writing: Writing, seq: int, body: dict[str, Any]) -> bool:
-        """Tell whether a turn says something that its event does not: not so where the file was cut short."""
-        old = log.load(writing.connection, [seq])[seq].body
-        if old is None:  # It was purged, and stays so.
+        if body.get("replayed"):
+            parent = sessions.parent_of(connection, session) if session else ""
+            return bool(parent) and sessions.find(connection, self.agent, parent) is not None
+        if session and sessions.event_of(connection, session, body["key"]):
             return False
-        mine, parts = body["parts"], old["parts"]
-        return not (
-            len(mine) < len(parts)
-            and all(text_of({"parts": [a]}) == text_of({"parts": [b]}) for a, b in zip(mine, parts, strict=False))
-        )
+        if name not in self._copied:
+            self._copied[name] = copies.copied(connection, self.agent, name)
+        return _take(self._copied[name], copies.words_of(body))
 
-    def _is_there(self, writing: Writing, session: int, body: dict[str, Any]) -> bool:
-        """Tell whether the session has this turn under another key, which a rewritten file gave it."""
+    def _is_more(self, old: dict[str, Any] | None, body: dict[str, Any]) -> bool:
+        """Tell whether a turn says something that its event does not; one that was purged stays so."""
+        return old is not None and _says_more(body, old, self.keeps_thoughts)
+
+    def _load(self, reading: Reading, session: int) -> None:
+        """Learn what the session said before this file was read again."""
         if session not in self._said:
-            self._said[session] = sessions.said(writing.connection, session)
-        known, digest = self._said[session], sessions.digest_of(body)
-        if known[digest] > 0:
-            known[digest] -= 1
-            return True
+            self._said[session] = sessions.said(reading.connection, session) if session else Counter()
+
+
+def _take(counted: Counter[bytes] | None, digest: bytes) -> bool:
+    """Take one from what was counted; tell whether there was one."""
+    if not counted or counted[digest] <= 0:
         return False
+    counted[digest] -= 1
+    return True
 
-    _said: dict[int, Counter[bytes]] = field(default_factory=dict)
+
+def _says_more(new: dict[str, Any], old: dict[str, Any], with_thoughts: bool) -> bool:
+    """Tell whether a turn as it is told now says something that it did not before."""
+    mine, parts = new["parts"], old["parts"]
+    if not with_thoughts:  # Those that were kept before stay.
+        parts = [part for part in parts if "thought" not in part]
+    return len(mine) > len(parts) or not (
+        all(_is_within(one, other) for one, other in zip(mine, parts, strict=False))
+        and _is_within(new.get("usage", {}), old.get("usage", {}), most=True)
+        and new.get("until", 0) <= old.get("until", 0)
+    )
 
 
-def _by_session(told: Sequence[Told]) -> dict[str, list[Told]]:
+def _merged(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """Return a turn as it is told now, with the time that it had when it was told first."""
+    if "at" not in old:
+        return new
+    first = old if old["at"] <= new.get("at", old["at"]) else new
+    times = {"at": first["at"], "until": max(old.get("until", 0), new.get("until", 0))}
+    return {**new, **times, "precision": first.get("precision", "")}
+
+
+def _is_within(one: Any, other: Any, *, most: bool = False) -> bool:
+    """Tell whether all that one thing says, another says as well; with `most`, of numbers as much or more."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(name in other and _is_within(value, other[name], most=most) for name, value in one.items())
+    return bool(one == other or (most and isinstance(one, int) and isinstance(other, int) and one < other))
+
+
+def _by_session(told: Sequence[Told], with_thoughts: bool) -> dict[str, list[Told]]:
     """Sort what was told by session, of each turn only what was told of it last, where it was told first."""
     found: dict[str, dict[tuple[str, str], Told]] = {}
     for number, item in enumerate(told):
-        key = item.body["key"] if item.kind == "turn" else str(number)
-        found.setdefault(item.session, {})[item.kind, key] = item
+        session = found.setdefault(item.session, {})
+        name = (item.kind, item.body["key"] if item.kind == "turn" else str(number))
+        if name not in session:
+            session[name] = item
+        elif _says_more(item.body, session[name].body, with_thoughts):
+            body = _merged(item.body, session[name].body)
+            session[name] = replace(item, body=body, at=body.get("at", item.at))
     return {session: list(items.values()) for session, items in found.items()}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from bede.context import Context
-from bede.errors import BadSource, UsageError
-from bede.identity import instant
+from bede.errors import BadSource, BedeError, UsageError
+from bede.identity import instant, timestamp
 from bede.intake.running import Report
 from bede.operation import Field, operation
 from bede.projections.sessions import tally
 from bede.records import Record
 from bede.sources import AGENTS, guests
+
+if TYPE_CHECKING:
+    from bede.intake.projects import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +81,17 @@ def ingest(
     keep_raw: Annotated[bool, Field("Keep a compressed copy of the records, without secrets", cli_only=True)] = False,
     again: Annotated[bool, Field("Read every file from its beginning")] = False,
     dry_run: Annotated[bool, Field("Only tell what would be read")] = False,
+    quiet: Annotated[bool, Field("Answer by the exit status alone", short="-q", cli_only=True)] = False,
 ) -> IngestResult:
     """Take in what coding agents left on disk: the sessions that worked in this project, each turn once.
 
     Only what is new is read. A session belongs to the project that holds the folder it worked in; what tells no
-    folder is left alone unless --path names it. Secrets never reach the disk.
+    folder is left alone unless --path names it. Secrets never reach the disk. What a run with --all did is noted in the
+    log that `bede schedule status` reads.
     """
-    from bede.intake.projects import Wanted, everywhere, here
+    from bede.intake.projects import Wanted
 
+    context.is_silent = quiet
     if path and (all_ or agent):
         raise UsageError("--path names files by itself", hint="leave out --all and --agent")
     agents = _agents(agent)
@@ -98,13 +104,43 @@ def ingest(
         is_again=again,
         is_dry=dry_run,
     )
-    report = Report() if status else everywhere(context, wanted) if all_ else here(context, wanted)
-    with context.repository.snapshot() if not all_ else nullcontext() as reading:
-        rows = tally(reading.connection) if status and reading else []
+    if all_ and not (status or dry_run):
+        return _noted(context, wanted)
+    report = Report() if status else _run(context, wanted, all_)
+    return _told(context, wanted, report, is_status=status, is_all=all_)
+
+
+def _run(context: Context, wanted: Wanted, is_all: bool) -> Report:
+    from bede.intake.projects import everywhere, here
+
+    return everywhere(context, wanted) if is_all else here(context, wanted)
+
+
+def _noted(context: Context, wanted: Wanted) -> IngestResult:
+    """Run for every project, and note what came of it, however it ends."""
+    from bede import diary
+
+    line: dict[str, Any] = {"at": timestamp(context.now()), "outcome": "failed"}
+    try:
+        result = _told(context, wanted, _run(context, wanted, True), is_status=False, is_all=True)
+        outcome = "failed" if result.unreadable and not result.files.get("read") else "done"
+        line |= {"outcome": outcome, "sessions": result.sessions, "turns": result.turns, "files": result.files}
+        line["unreadable"] = [item.to_json() for item in result.unreadable[:20]]
+        return result
+    except BedeError as error:
+        line |= {"outcome": "busy" if error.code == "busy" else "failed", "message": error.message}
+        raise
+    finally:
+        with suppress(BedeError):
+            diary.write(diary.place(context.environment), line)
+
+
+def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, is_all: bool) -> IngestResult:
+    rows = _stored(context, is_all) if is_status else []
     return IngestResult(
-        outcome="status" if status else "planned" if dry_run else "ingested",
-        project="" if all_ else str(context.project.root),
-        agents=agents,
+        outcome="status" if is_status else "planned" if wanted.is_dry else "ingested",
+        project="" if is_all else str(context.project.root),
+        agents=wanted.agents,
         sessions=len(report.sessions),
         files=dict(sorted(report.files.items())),
         turns={name: count for name, count in sorted(report.turns.items()) if count},
@@ -113,6 +149,16 @@ def ingest(
         unreadable=tuple(Unread(str(file), code, message) for file, code, message in report.failed),
         stored=tuple(Stored(*row) for row in rows),
     )
+
+
+def _stored(context: Context, is_all: bool) -> list[tuple[str, str, int, int, int]]:
+    """Return how many sessions, turns and windows there are of each agent and model, here or in all projects."""
+    if is_all:
+        from bede.intake.projects import tallies
+
+        return tallies(context)
+    with context.repository.snapshot() as reading:
+        return tally(reading.connection)
 
 
 def _agents(named: list[str] | None) -> tuple[str, ...]:

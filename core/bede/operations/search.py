@@ -8,25 +8,33 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from bede.answers.ranking import find
+from bede.answers.said import Passage
 from bede.answers.views import Memory, memories
 from bede.context import Context
 from bede.errors import UsageError
 from bede.identity import instant
 from bede.operation import Field, operation
+from bede.projections import sessions
 from bede.projections.memory import KINDS, Filter, Kind, newest
+from bede.projections.sessions import Wanted
 from bede.records import Record, Spans
 from bede.repository import Reading
 
 #: Characters of a query: the answer repeats it.
 _LONGEST = 10_000
 Status = Literal["active", "superseded", "invalidated", "all"]
+Where = Literal["memory", "turns", "all"]
+Order = Literal["time", "rank"]
+#: Most results where no number is given, and most tokens of passages where no budget is.
+MEMORIES, PASSAGES, BUDGET = 10, 15, 4200
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult(Record):
-    """Memories, best first, or newest first without a query; none is an answer too.
+    """Memories, best first, or newest first without a query; and passages of sessions. None is an answer too.
 
-    `cursor` goes on where this page ends. `left_out` counts the results that the budget had no room for.
+    `cursor` goes on where this page of memories ends. `left_out` and `passages_left_out` count what the budget had no
+    room for.
     """
 
     SCHEMA: ClassVar[str] = "search/1"
@@ -38,6 +46,8 @@ class SearchResult(Record):
     more: bool
     cursor: str
     left_out: int
+    passages: tuple[Passage, ...] = ()
+    passages_left_out: int = 0
 
 
 @operation(effect="read", toolset="memory")
@@ -54,14 +64,20 @@ def search(
     since: Annotated[str, Field("Not older than a date, time, or age such as 3d")] = "",
     until: Annotated[str, Field("Older than")] = "",
     at: Annotated[str | None, Field("Branch or event to look from")] = None,
-    top_k: Annotated[int, Field("Most results", ge=1, le=100)] = 10,
+    in_: Annotated[Where, Field("Memories, passages of agents' sessions, or both")] = "all",
+    session: Annotated[str, Field("Only passages of this session")] = "",
+    file: Annotated[str, Field("Only passages whose turns changed this file")] = "",
+    git_branch: Annotated[str, Field("Only passages of sessions on this git branch")] = "",
+    order: Annotated[Order, Field("Passages by time, or best first")] = "time",
+    top_k: Annotated[int | None, Field("Most results (memories 10, passages 15)", ge=1, le=100)] = None,
     cursor: Annotated[str, Field("Cursor of the page before")] = "",
     budget: Annotated[int | None, Field("Most tokens of the answer", ge=100, le=200_000)] = None,
 ) -> SearchResult:
-    """Search memories and runs by text, or list them by filters.
+    """Search memories and runs by text, or list them by filters; and what was said in agents' sessions.
 
     The query is data, never syntax: any literal that was stored is found, and questions work. What was superseded
-    stays out unless --status asks for it.
+    stays out unless --status asks for it. Of sessions whole turns come back, in order of time; nothing where nothing is
+    relevant.
     """
     now = context.now()
     wanted = Filter(
@@ -74,23 +90,66 @@ def search(
         until=instant(until, now) if until else None,
         status=status,
     )
+    talk = Wanted(agent_id, session, git_branch, file, wanted.since, wanted.until, with_rewound=status == "all")
+    only = bool(session or file or git_branch)
     if len(query) > _LONGEST:
         raise UsageError(f"the query has {len(query):,} characters, at most {_LONGEST:,} fit", hint="shorten it")
-    if not query.strip() and not wanted.narrows and status == "active":
+    if not query.strip() and not wanted.narrows and status == "active" and not only:
         raise UsageError("nothing to search for", hint=f"give words or a filter, such as --kind {KINDS[2]}")
     with context.repository.snapshot() as reading:
         head, start = _continued(cursor)
         place = reading.place(head) if head else context.look(reading, at)
         seen = reading.spans(place)
-        seqs, scores = _found(reading, seen, query, wanted, top_k + 1, start, now)
-        page = memories(reading, seqs[:top_k], seen, scores)
-        result = SearchResult(query, at or context.branch(reading), place.id, page, len(seqs) > top_k, "", 0)
-        kept = _within(result, budget) if budget else result
-        if kept.more and kept.results:
-            count = len(kept.results)
-            rest = start + count if query.strip() else seqs[count - 1]
-            kept = replace(kept, cursor=f"{place.seq}.{rest}")
-        return kept
+        result = SearchResult(query, at or context.branch(reading), place.id, (), False, "", 0)
+        if in_ != "turns" and not only:
+            most = top_k or MEMORIES
+            seqs, scores = _found(reading, seen, query, wanted, most + 1, start, now)
+            page = memories(reading, seqs[:most], seen, scores)
+            result = replace(result, results=page, more=len(seqs) > most)
+            kept = _within(result, budget) if budget else result
+            if kept.more and kept.results:
+                count = len(kept.results)
+                rest = start + count if query.strip() else seqs[count - 1]
+                kept = replace(kept, cursor=f"{place.seq}.{rest}")
+            result = kept
+        if in_ != "memory" and not cursor and not _is_about_memories(wanted) and sessions.are_any(reading.connection):
+            result = _talk(reading, result, talk, top_k or PASSAGES, budget, order)
+        return result
+
+
+def _is_about_memories(wanted: Filter) -> bool:
+    """Tell whether a filter asks for something that only memories have."""
+    return bool(wanted.kinds or wanted.task or wanted.tags or wanted.labels)
+
+
+def _talk(
+    reading: Reading, result: SearchResult, wanted: Wanted, limit: int, budget: int | None, order: str
+) -> SearchResult:
+    """Add the passages that answer, within what the memories have left of the budget."""
+    from bede.answers import said, talk
+    from bede.engines import tokens
+
+    if not result.query.strip():
+        return _listed(reading, result, wanted, limit, budget or BUDGET)
+    spent = tokens.count(json.dumps(result.to_json(), ensure_ascii=False)) + 40 if budget else 0
+    room = max(0, (budget or BUDGET) - spent)
+    found = talk.find(reading.connection, result.query, wanted, limit, min(talk.PASSAGE, room // limit))
+    if not found:
+        return result
+    kept, missing = said.fitting(said.passages(reading.connection, found), room)
+    if order == "time":
+        kept.sort(key=lambda one: (one.turns[0].at, one.session, one.turns[0].turn))
+    return replace(result, passages=tuple(kept), passages_left_out=missing)
+
+
+def _listed(reading: Reading, result: SearchResult, wanted: Wanted, limit: int, budget: int) -> SearchResult:
+    """Without words: the newest turns that the filters let through, each by itself."""
+    from bede.answers import said, talk
+
+    numbers = sessions.newest(reading.connection, wanted, limit)
+    found = [talk.Found((number,), number, 0.0, 0, 0) for number in numbers]
+    kept, missing = said.fitting(said.passages(reading.connection, found), budget)
+    return replace(result, passages=tuple(reversed(kept)), passages_left_out=missing)
 
 
 def _continued(cursor: str) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def _alone(connection: sqlite3.Connection, turns: Sequence[int]) -> dict[int, st
 
 
 def turns(connection: sqlite3.Connection, windows: Sequence[int]) -> dict[int, list[tuple[Any, ...]]]:
-    """Return the turns of each window in order: number, session, place, by, at, rewound, text."""
+    """Return the turns of each window in order: number, session, place, by, at, rewound, tokens, text."""
     spans = panes.spans(connection, [window for window in windows if window > 0])
     found: dict[int, list[tuple[Any, ...]]] = {}
     by_session = sorted((session, first, last, window) for window, (session, first, last) in spans.items())
@@ -69,7 +69,7 @@ def turns(connection: sqlite3.Connection, windows: Sequence[int]) -> dict[int, l
     return found
 
 
-_COLUMNS = "SELECT t.id, t.session, t.n, t.by, t.at, t.rewound, e.body FROM turn t JOIN event e USING (seq)"
+_COLUMNS = "SELECT t.id, t.session, t.n, t.by, t.at, t.rewound, t.tokens, e.body FROM turn t JOIN event e USING (seq)"
 
 
 def _rows(
@@ -86,5 +86,65 @@ def _rows(
 
 
 def _row(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    body = log.body(row[6])
-    return (*row[:6], text_of(body) if body else "")
+    body = log.body(row[7])
+    said = text_of(body) if body else ""
+    return (*row[:6], row[6] or len(said) // 4 + 1, said)
+
+
+#: Most windows that are ranked by the index, and so many of the newest that hold a term are counted before the rest
+#: is estimated: as for memories, see `text`.
+RANKED, PROBE = 10_000, 2000
+
+
+class Index:
+    """The words of the windows, as the second stage of a search asks about them."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        state = "SELECT rows, chars, oldest, newest FROM pane_state"
+        self.rows, self.chars, self._oldest, self._newest = connection.execute(state).fetchone()
+        self._counts: dict[tuple[str, ...], int] = {}
+
+    def count(self, tokens: tuple[str, ...]) -> int:
+        """Return how many windows hold tokens side by side; past the probe, an estimate."""
+        if tokens not in self._counts:
+            count, last = self.connection.execute(
+                "SELECT count(*), min(rowid) FROM"
+                " (SELECT rowid FROM pane_words WHERE pane_words MATCH ? ORDER BY rowid DESC LIMIT ?)",
+                (_phrase(tokens), PROBE),
+            ).fetchone()
+            if count == PROBE:
+                span = self._newest - self._oldest + 1
+                count = min(self.rows, count * span // max(1, self._newest - last + 1))
+            self._counts[tokens] = int(count)
+        return self._counts[tokens]
+
+    def best(self, terms: Sequence[tuple[str, ...]], limit: int, wanted: Wanted) -> list[int]:
+        """Return the windows that BM25 puts first, for terms that are not everywhere, and else the newest with all."""
+        found = sorted((term for term in dict.fromkeys(terms) if self.count(term)), key=self.count)
+        rare, total = list[tuple[str, ...]](), 0
+        while len(rare) < len(found) and (total + self.count(found[len(rare)]) <= RANKED or not rare):
+            total += self.count(found[len(rare)])
+            rare.append(found[len(rare)])
+        order = "rank, rowid" if total <= RANKED else "rowid DESC"
+        match = " OR ".join(map(_phrase, rare)) if total <= RANKED else " AND ".join(map(_phrase, found[:6]))
+        if not match:
+            return []
+        query = f"SELECT rowid FROM pane_words WHERE pane_words MATCH ? ORDER BY {order}"
+        rows = self.connection.execute(query, (match,))
+        kept: list[int] = []
+        while len(kept) < limit and (batch := [row for (row,) in rows.fetchmany(max(limit, 256))]):
+            let = admit(self.connection, batch, wanted)
+            kept += [window for window in batch if window in let]
+        return kept[:limit]
+
+
+def _phrase(tokens: Sequence[str]) -> str:
+    """Spell tokens as one FTS5 string, in which nothing is syntax."""
+    return '"' + " ".join(tokens).replace('"', '""') + '"'
+
+
+def usual(connection: sqlite3.Connection) -> float:
+    """Return how many characters a turn usually has, judged by the newest thousand."""
+    query = "SELECT avg(size) FROM (SELECT size FROM turn WHERE size > 0 ORDER BY id DESC LIMIT 1000)"
+    return float(connection.execute(query).fetchone()[0] or 1.0)

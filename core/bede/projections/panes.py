@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from bede.projections import text
@@ -18,9 +18,13 @@ from bede.projections.windows import SIZE, Stream, Window, shown
 from bede.repository import log
 from bede.turns import text_of
 
-#: The index's name, how many turns or characters wait for one another, and most turns at once.
+#: The index's name, how many turns or characters wait for one another, and most turns and characters at once.
 NAME = "pane"
-BATCH, CHARACTERS, CHUNK = 64, 64 * 1024, 500
+BATCH, CHARACTERS, CHUNK, MOST = 64, 64 * 1024, 500, 4 * 1024 * 1024
+#: Most characters of a text that is kept in mind until it is cut.
+KEPT = 16 * 1024
+#: Texts by the id of their event. An id is made of what is said, so none of them can be wrong.
+_lately: dict[str, str] = {}
 
 _TABLES = (
     """CREATE TABLE pane (        -- derived: a window over a session
@@ -42,7 +46,8 @@ class Part:
     """The windows that one session gets."""
 
     session: int
-    turns: list[tuple[int, int, int, int]]  # id, seq, start, tokens
+    n: int  # place of the first turn that waits
+    turns: list[tuple[int, int, int, int, int]]  # id, seq, size, start, tokens
     after: int  # windows that end behind this token make room
     windows: list[Window]  # their turns by place in the session
 
@@ -93,13 +98,27 @@ def _texts(connection: sqlite3.Connection, session: int, rows: Iterable[Sequence
         yield pane, shown([said.get(n, "") for n in range(first, last + 1)], window)
 
 
+def remember(event: str, said: str) -> None:
+    """Keep in mind what a turn says, by the id of its event, for who cuts it into windows in a moment."""
+    if len(said) <= KEPT:
+        if len(_lately) >= 2 * CHUNK:
+            _lately.clear()
+        _lately[event] = said
+
+
 def turns(connection: sqlite3.Connection, session: int, low: int, high: int) -> dict[int, str]:
-    """Return the texts of a session's turns by their place, from one to another."""
+    """Return the texts of a session's turns by their place, from one to another; of purged ones none."""
     rows = connection.execute(
-        "SELECT t.n, e.body FROM turn t JOIN event e USING (seq) WHERE t.session = ? AND t.n BETWEEN ? AND ?",
+        "SELECT t.n, e.seq, e.id FROM turn t JOIN event e USING (seq)"
+        " WHERE t.session = ? AND t.n BETWEEN ? AND ? AND e.body IS NOT NULL",
         (session, low, high),
-    )
-    return {n: text_of(body) for n, stored in rows if (body := log.body(stored))}
+    ).fetchall()
+    said = {n: _lately.get(identity.hex()) for n, _, identity in rows}
+    unknown = [(n, seq) for n, seq, _ in rows if said[n] is None]
+    for n, seq in unknown:
+        (stored,) = connection.execute("SELECT body FROM event WHERE seq = ?", (seq,)).fetchone()
+        said[n] = text_of(log.body(stored) or {"parts": ()})
+    return {n: text for n, text in said.items() if text is not None}
 
 
 def gather(connection: sqlite3.Connection) -> Gathered | None:
@@ -110,8 +129,10 @@ def gather(connection: sqlite3.Connection) -> Gathered | None:
     if count < BATCH and size < CHARACTERS:
         return None
     rows = connection.execute(
-        "SELECT session, n, id, seq FROM turn WHERE waits = 1 ORDER BY session, n LIMIT ?", (CHUNK,)
+        "SELECT session, n, id, seq, size FROM turn WHERE waits = 1 ORDER BY session, n LIMIT ?", (CHUNK,)
     ).fetchall()
+    totals = accumulate(row[4] for row in rows)
+    rows = [row for row, total in zip(rows, totals, strict=True) if total <= MOST] or rows[:1]
     parts, bodies = [], list[tuple[int, str]]()
     (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM pane").fetchone()
     for session, waiting in groupby(rows, lambda row: row[0]):
@@ -144,8 +165,11 @@ def _part(connection: sqlite3.Connection, session: int, rows: list[Sequence[int]
     ]
     found = [shown(texts[one.first - low : one.last - low + 1], one) for one in windows]
     starts = stream.starts[n - low :]
-    placed = [(row[2], row[3], starts[spot], starts[spot + 1] - starts[spot]) for spot, row in enumerate(rows)]
-    return Part(session, placed, after, windows), found
+    placed = [
+        (turn, seq, size, starts[spot], starts[spot + 1] - starts[spot])
+        for spot, (_, _, turn, seq, size) in enumerate(rows)
+    ]
+    return Part(session, n, placed, after, windows), found
 
 
 def settle(connection: sqlite3.Connection, gathered: Gathered) -> bool:
@@ -158,7 +182,7 @@ def settle(connection: sqlite3.Connection, gathered: Gathered) -> bool:
         rows = connection.execute(query, (part.session, part.after - SIZE)).fetchall()
         _take_out(connection, part.session, rows, False)
         update = "UPDATE turn SET start = ?, tokens = ?, waits = 0 WHERE id = ?"
-        connection.executemany(update, [(start, size, turn) for turn, _, start, size in part.turns])
+        connection.executemany(update, [(start, size, turn) for turn, _, _, start, size in part.turns])
         for one in part.windows:
             row = (number, part.session, one.start, one.tokens, one.first, one.begin, one.last, one.end)
             connection.execute("INSERT INTO pane VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -168,11 +192,32 @@ def settle(connection: sqlite3.Connection, gathered: Gathered) -> bool:
 
 
 def _is_same(connection: sqlite3.Connection, part: Part) -> bool:
+    """Tell whether the same turns wait that were cut, say what they said, and no earlier one waits again.
+
+    One that was told anew has another event, one that was purged has no size.
+    """
     marks = ",".join("?" * len(part.turns))
-    query = f"SELECT id, seq FROM turn WHERE waits = 1 AND id IN ({marks})"
-    return dict(connection.execute(query, [turn[0] for turn in part.turns])) == {
-        turn[0]: turn[1] for turn in part.turns
-    }
+    query = f"SELECT id, seq, size FROM turn WHERE waits = 1 AND id IN ({marks})"
+    now = {row[0]: row[1:] for row in connection.execute(query, [turn[0] for turn in part.turns])}
+    earlier = "SELECT 1 FROM turn WHERE session = ? AND waits = 1 AND n < ? LIMIT 1"
+    return (
+        now == {turn[0]: turn[1:3] for turn in part.turns}
+        and connection.execute(earlier, (part.session, part.n)).fetchone() is None
+    )
+
+
+def layout(connection: sqlite3.Connection, session: int) -> list[tuple[int, ...]]:
+    """Return the windows of a session, those included that its waiting turns will get: start to end, as in a row."""
+    rows = connection.execute(
+        "SELECT session, n, id, seq, size FROM turn WHERE session = ? AND waits = 1 ORDER BY n", (session,)
+    ).fetchall()
+    query = "SELECT start, tokens, first, begin, last, end FROM pane WHERE session = ? ORDER BY start"
+    stand: list[tuple[int, ...]] = connection.execute(query, (session,)).fetchall()
+    if not rows:
+        return stand
+    part, _ = _part(connection, session, rows)
+    kept = [row for row in stand if row[0] <= part.after - SIZE]
+    return kept + [(one.start, one.tokens, one.first, one.begin, one.last, one.end) for one in part.windows]
 
 
 def waiting(connection: sqlite3.Connection) -> list[tuple[int, int, int, str]]:

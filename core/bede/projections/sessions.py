@@ -93,13 +93,20 @@ class Sessions:
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take in what was said in sessions among these events."""
+        taking = _Taking(connection)
         for event in events:
             if event.kind in _TAKE and event.body and "session" in event.body:
-                _TAKE[event.kind](connection, event, event.body)
+                if event.kind != "turn":
+                    taking.settle()
+                _TAKE[event.kind](taking, event, event.body)
+        taking.settle()
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Take what these turns said out of the windows; that they were stays."""
-        for event in (event for event in events if event.kind == "turn"):
+        """Take what these events said out of rows and windows; that they were stays."""
+        gone = {event.seq for event in events}
+        for event in events:
+            if event.kind == "session" and event.body:
+                _retell(connection, event.actor, str(event.body.get("session", "")), gone)
             row = connection.execute("SELECT id, session, n FROM turn WHERE seq = ?", (event.seq,)).fetchone()
             if row:
                 panes.cut(connection, row[1], row[2], thoroughly=True)
@@ -130,8 +137,91 @@ def find(connection: sqlite3.Connection, agent: str, name: str) -> int | None:
     return row[0] if row else None
 
 
-def _session(connection: sqlite3.Connection, event: Event, body: dict[str, Any]) -> None:
-    session = number(connection, event.actor, body["session"])
+class _Taking:
+    """The taking in of some events: new turns are gathered and written together, a dozen statements for hundreds."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._counts: dict[int, int] = {}  # turns of a session, those that are gathered included
+        self._spans: dict[int, tuple[int | None, int | None]] = {}
+        self._new: dict[tuple[int, bytes], tuple[Any, ...]] = {}
+        self._touched: list[tuple[str, int]] = []
+        self._next = 0
+
+    def number(self, agent: str, name: str) -> int:
+        """Return the number of a session."""
+        known = self._numbers.get((agent, name))
+        if known is None:
+            known = self._numbers[agent, name] = number(self.connection, agent, name)
+        return known
+
+    def take(self, event: Event, body: dict[str, Any]) -> None:
+        """Take in a turn."""
+        session, key, said = self.number(event.actor, body["session"]), short(body["key"]), text_of(body)
+        panes.remember(event.id, said)
+        if (session, key) in self._new:
+            self.settle()
+        query = "SELECT id, n FROM turn WHERE session = ? AND key = ?"
+        row = self.connection.execute(query, (session, key)).fetchone()
+        self._span(session, body.get("at"), body.get("until", body.get("at")))
+        if row:
+            self._again(event, body, len(said), session, *row)
+        else:
+            self._gather(event, body, len(said), session, key)
+
+    def _again(self, event: Event, body: dict[str, Any], size: int, session: int, turn: int, n: int) -> None:
+        """Put a turn in the place of what was told of it before."""
+        self.settle()
+        panes.cut(self.connection, session, n)
+        query = "UPDATE turn SET seq = ?, at = ?, size = ? WHERE id = ?"
+        self.connection.execute(query, (event.seq, body.get("at"), size, turn))
+        self.connection.execute("DELETE FROM touched WHERE turn = ?", (turn,))
+        self._touched += [(path, turn) for path in changed(body)]
+
+    def _gather(self, event: Event, body: dict[str, Any], size: int, session: int, key: bytes) -> None:
+        if not self._next:
+            (self._next,) = self.connection.execute("SELECT coalesce(max(id), 0) + 1 FROM turn").fetchone()
+        if session not in self._counts:
+            row = self.connection.execute("SELECT turns FROM session WHERE id = ?", (session,)).fetchone()
+            self._counts[session] = row[0]
+        n = self._counts[session] = self._counts[session] + 1
+        origin = short(origin_of(body)) if body.get("origin") else None
+        side = int(bool(body.get("side")))
+        row = (self._next, session, n, key, origin, event.seq, body["by"], body.get("at"), size, side)
+        self._new[session, key] = row
+        self._touched += [(path, self._next) for path in changed(body)]
+        self._next += 1
+
+    def _span(self, session: int, at: int | None, until: int | None) -> None:
+        first, last = self._spans.get(session, (None, None))
+        if at is not None and until is not None:
+            first = at if first is None else min(at, first)
+            last = until if last is None else max(until, last)
+        self._spans[session] = (first, last)
+
+    def settle(self) -> None:
+        """Write what is gathered."""
+        run = self.connection
+        if self._new:
+            insert = "INSERT INTO turn VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, 1, 0)"
+            run.executemany(insert, self._new.values())
+        for session, (first, last) in self._spans.items():
+            run.execute(
+                "UPDATE session SET turns = coalesce(?1, turns), first = coalesce(min(coalesce(first, ?2), ?2), first),"
+                " last = coalesce(max(coalesce(last, ?3), ?3), last) WHERE id = ?4",
+                (self._counts.get(session), first, last, session),
+            )
+        if self._touched:
+            run.executemany("INSERT OR IGNORE INTO touched VALUES (?, ?)", self._touched)
+        self._new, self._touched, self._spans, self._counts, self._next = {}, [], {}, {}, 0
+
+
+def _session(taking: _Taking, event: Event, body: dict[str, Any]) -> None:
+    _tell(taking.connection, taking.number(event.actor, body["session"]), body)
+
+
+def _tell(connection: sqlite3.Connection, session: int, body: dict[str, Any]) -> None:
     told = {name: str(body[name]) for name in FIELDS if body.get(name)}
     for name in ("cwd", "branch", "parent", "origin"):  # Where it began stays; where it went later is in its turns.
         if name in told:
@@ -142,31 +232,14 @@ def _session(connection: sqlite3.Connection, event: Event, body: dict[str, Any])
         connection.execute(f"UPDATE session SET {names} WHERE id = ?", (*told.values(), session))
 
 
-def _turn(connection: sqlite3.Connection, event: Event, body: dict[str, Any]) -> None:
-    session, key = number(connection, event.actor, body["session"]), short(body["key"])
-    row = connection.execute("SELECT id, n FROM turn WHERE session = ? AND key = ?", (session, key)).fetchone()
-    size, at = len(text_of(body)), body.get("at")
-    if row:
-        turn = row[0]
-        panes.cut(connection, session, row[1])
-        query = "UPDATE turn SET seq = ?, at = ?, size = ? WHERE id = ?"
-        connection.execute(query, (event.seq, at, size, turn))
-        connection.execute("DELETE FROM touched WHERE turn = ?", (turn,))
-    else:
-        origin = short(origin_of(body)) if body.get("origin") else None
-        connection.execute("UPDATE session SET turns = turns + 1 WHERE id = ?", (session,))
-        turn = connection.execute(
-            "INSERT INTO turn (session, n, key, origin, seq, by, at, size, side, start, tokens, waits, rewound)"
-            " SELECT id, turns, ?, ?, ?, ?, ?, ?, ?, 0, 0, 1, 0 FROM session WHERE id = ?",
-            (key, origin, event.seq, body["by"], at, size, int(bool(body.get("side"))), session),
-        ).lastrowid
-    if at is not None:
-        query = (
-            "UPDATE session SET first = min(coalesce(first, ?1), ?1), last = max(coalesce(last, ?2), ?2) WHERE id = ?3"
-        )
-        connection.execute(query, (at, body.get("until", at), session))
-    rows = [(path, turn) for path in changed(body)]
-    connection.executemany("INSERT OR IGNORE INTO touched VALUES (?, ?)", rows)
+def _retell(connection: sqlite3.Connection, agent: str, name: str, gone: set[int]) -> None:
+    """Tell a session again without some of what was told of it."""
+    blank = ", ".join(f"{field} = ''" for field in FIELDS)
+    connection.execute(f"UPDATE session SET {blank} WHERE agent = ? AND name = ?", (agent, name))
+    told = connection.execute("SELECT seq FROM event WHERE kind = 'session' AND actor = ? ORDER BY seq", (agent,))
+    for event in log.load(connection, [seq for (seq,) in told if seq not in gone]).values():
+        if event.body and event.body.get("session") == name:
+            _tell(connection, number(connection, agent, name), event.body)
 
 
 def origin_of(turn: dict[str, Any]) -> str:
@@ -183,15 +256,15 @@ def changed(turn: dict[str, Any]) -> Iterable[str]:
                 yield from (path for path in (edit.get("path"), edit.get("moved_to")) if path)
 
 
-def _rewind(connection: sqlite3.Connection, event: Event, body: dict[str, Any]) -> None:
-    session = number(connection, event.actor, body["session"])
+def _rewind(taking: _Taking, event: Event, body: dict[str, Any]) -> None:
+    connection, session = taking.connection, taking.number(event.actor, body["session"])
     if body.get("whole"):
         connection.execute("UPDATE turn SET rewound = 0 WHERE session = ?", (session,))
     rows = [(session, short(key)) for key in body.get("keys", ())]
     connection.executemany("UPDATE turn SET rewound = 1 WHERE session = ? AND key = ?", rows)
 
 
-_TAKE = {"session": _session, "turn": _turn, "rewind": _rewind}
+_TAKE = {"session": _session, "turn": _Taking.take, "rewind": _rewind}
 
 
 def bodies(connection: sqlite3.Connection, turns: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -221,7 +294,7 @@ class Wanted:
     with_rewound: bool = False
 
 
-def _where(wanted: Wanted) -> tuple[str, list[Any]]:
+def where(wanted: Wanted) -> tuple[str, list[Any]]:
     clause, values = "", list[Any]()
     bounds: tuple[tuple[str, Any], ...] = (
         ("s.agent = ?", wanted.agent or None),
@@ -247,7 +320,7 @@ def _where(wanted: Wanted) -> tuple[str, list[Any]]:
 
 def newest(connection: sqlite3.Connection, wanted: Wanted, limit: int) -> list[int]:
     """Return the newest turns, newest first; those without a time count as old as their session's last."""
-    clause, values = _where(wanted)
+    clause, values = where(wanted)
     rows = connection.execute(
         "SELECT t.id FROM turn t JOIN session s ON s.id = t.session"
         f" WHERE t.size > 0{clause} ORDER BY coalesce(t.at, s.last, 0) DESC, t.session DESC, t.n DESC LIMIT ?",
@@ -258,7 +331,7 @@ def newest(connection: sqlite3.Connection, wanted: Wanted, limit: int) -> list[i
 
 def admitted(connection: sqlite3.Connection, turns: Sequence[int], wanted: Wanted) -> set[int]:
     """Return those of these turns that are wanted."""
-    clause, values = _where(wanted)
+    clause, values = where(wanted)
     found: set[int] = set()
     for start in range(0, len(turns), 500):
         part = turns[start : start + 500]
@@ -283,6 +356,11 @@ def rows(connection: sqlite3.Connection, turns: Sequence[int]) -> list[tuple[Any
             part,
         )
     return found
+
+
+def are_any(connection: sqlite3.Connection) -> bool:
+    """Tell whether there is any turn at all."""
+    return connection.execute("SELECT 1 FROM turn LIMIT 1").fetchone() is not None
 
 
 def event_of(connection: sqlite3.Connection, session: int, key: str) -> int:
@@ -339,6 +417,5 @@ def digest(connection: sqlite3.Connection) -> str:
         )
         for *turn, stored in rows:
             found.update(json.dumps(turn).encode() + (log.unpack(stored) if stored else b""))
-        panes_of = "SELECT start, tokens, first, begin, last, end FROM pane WHERE session = ? ORDER BY start"
-        found.update(json.dumps(connection.execute(panes_of, (session,)).fetchall()).encode())
+        found.update(json.dumps(panes.layout(connection, session)).encode())
     return found.hexdigest()

@@ -37,8 +37,8 @@ class Stream:
 
     def __init__(self, texts: Sequence[str], start: int, widths: Widths) -> None:
         self.texts = texts
-        self._cuts = [_characters(text, widths(text + "\n")) for text in texts]
-        sizes = [len(cuts) - 1 for cuts in self._cuts]
+        self._cuts = [Cuts(text, widths(text + "\n")) for text in texts]
+        sizes = [cuts.tokens for cuts in self._cuts]
         #: The token of the session at which each turn begins, and the one behind the last.
         self.starts = list(accumulate(sizes, initial=start))
 
@@ -62,19 +62,36 @@ class Stream:
     def _spot(self, token: int, *, is_end: bool = False) -> tuple[int, int]:
         """Return in which of the turns, and at which of its characters, a token of the session begins."""
         at = min(bisect_right(self.starts, token - is_end) - 1, len(self.texts) - 1)
-        return at, min(self._cuts[at][token - self.starts[at]], len(self.texts[at]))
+        return at, self._cuts[at].before(token - self.starts[at])
 
 
-def _characters(text: str, sizes: list[int]) -> list[int]:
-    """Return how many characters begin before each token, and behind the last; a token may begin inside of one."""
-    if text.isascii():
-        return list(accumulate(sizes, initial=0))
-    data, at, found, begun = (text + "\n").encode("utf-8", "replace"), 0, [0], 0
-    for size in sizes:
-        begun += len(data[at : at + size].translate(None, _INSIDE))
-        at += size
-        found.append(begun)
-    return found
+class Cuts:
+    """Where the tokens of a text begin, the line feed behind it included; one may begin inside of a character."""
+
+    __slots__ = ("_bytes", "_data", "_known", "_size", "tokens")
+
+    def __init__(self, text: str, widths: Sequence[int]) -> None:
+        self.tokens = len(widths)
+        self._bytes = list(accumulate(widths, initial=0))
+        self._size = len(text)
+        self._data = b"" if text.isascii() else text.encode("utf-8", "replace")
+        self._known = (0, 0)
+
+    def before(self, token: int) -> int:
+        """Return how many characters of the text begin before a token.
+
+        Characters are counted from the place that was asked for last, so that going through a text is linear.
+        """
+        at = self._bytes[token]
+        if self._data:
+            place, count = self._known
+            count += self._begun(place, at) if place <= at else -self._begun(at, place)
+            self._known = (at, count)
+            at = count
+        return min(at, self._size)
+
+    def _begun(self, start: int, end: int) -> int:
+        return len(self._data[start:end].translate(None, _INSIDE))
 
 
 def shown(texts: Sequence[str], window: Window) -> str:

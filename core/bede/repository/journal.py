@@ -65,12 +65,14 @@ def backwards(connection: sqlite3.Connection) -> Iterator[Entry]:
 
 
 def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
-    """Return what is left of the bodies that were purged: which events they ended, by arrival number."""
+    """Return what is left of purged bodies, by arrival number: what they ended, and of which turn they told."""
     left: dict[int, dict[str, Any]] = {}
     for (note,) in connection.execute("SELECT note FROM operation WHERE verb = 'purge' AND note <> ''"):
         try:
-            left.update((int(seq), {"ends": ends}) for seq, ends in json.loads(note).get("ends", {}).items())
-        except (ValueError, AttributeError, RecursionError) as error:
+            told = json.loads(note)
+            left.update((int(seq), {"ends": ends}) for seq, ends in told.get("ends", {}).items())
+            left.update((int(seq), {**rest, "parts": []}) for seq, rest in told.get("turns", {}).items())
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise Corrupt("the note of a purge is unreadable", hint="run 'bede verify'") from error
     return left
 

@@ -15,7 +15,7 @@ from typing import Any
 from bede.errors import Corrupt
 from bede.identity import SALT, ZERO, digest, event_id, operation_hash
 from bede.records import Finding, Verdict
-from bede.repository.log import unpack
+from bede.repository.log import DEFLATED, unpack
 from bede.repository.schema import declare
 
 _LIMIT = 100
@@ -129,7 +129,7 @@ class _Walk:
             return False
         if len(salt) != SALT or "\n" in kind:
             return False
-        if body[:1] == b"x":
+        if body[:1] in DEFLATED:
             body = unpack(body)
         if seq != len(self.ids) or self.places[parent] != (line, position - 1) or ends.get(line) != position - 1:
             return False

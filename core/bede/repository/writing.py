@@ -14,6 +14,8 @@ from bede.repository import journal, log, refs
 from bede.repository.connection import Connection
 from bede.repository.reading import Reading
 
+#: What is left of a purged event of a session: no word of it, but its place.
+LEFT = ("session", "key", "by", "at", "until", "side", "origin", "keys", "whole")
 #: How many events arrive between two looks at whether a batch is ripe.
 ROUND = 64
 
@@ -119,14 +121,21 @@ class Writing(Reading):
     def purge(self, seqs: Sequence[int]) -> int:
         """Destroy payloads, here and in every projection; the history still verifies.
 
-        The operation notes which they were, for `verify`, and what they ended, since that stays ended. Its verb must
-        be `purge`.
+        The operation notes which they were, for `verify`; what they ended, since that stays ended; and which turn of
+        which session they were, since that is never read again. Its verb must be `purge`.
         """
         events = [event for event in log.load(self.connection, seqs).values() if event.body is not None]
         for projection in self._projections:
             projection.forget(self.connection, events)
         if events:
             ends = {str(event.seq): event.body["ends"] for event in events if event.body and "ends" in event.body}
+            turns = {
+                str(event.seq): {name: event.body[name] for name in LEFT if name in event.body}
+                for event in events
+                if event.body and event.kind in ("session", "turn", "rewind")
+            }
+            if turns:
+                self._note["turns"] = {**self._note.get("turns", {}), **turns}
             self._note["seqs"] = [*self._note.get("seqs", ()), *(event.seq for event in events)]
             self._note["ends"] = {**self._note.get("ends", {}), **ends}
         return log.purge(self.connection, [event.seq for event in events])

@@ -7,6 +7,10 @@ package may add a format through the entry point group `bede.sources`; `docs/sou
 from __future__ import annotations
 
 import importlib
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
 from typing import cast
 
 from bede.errors import UsageError
@@ -30,9 +34,42 @@ GROUP = "bede.sources"
 
 def guests() -> dict[str, str]:
     """Return the formats that other packages bring, agent to module; none may take the place of one of ours."""
+    if not _any_guest():
+        return {}
     from importlib.metadata import entry_points
 
     return {entry.name: entry.value for entry in entry_points(group=GROUP) if entry.name not in AGENTS}
+
+
+@cache
+def _any_guest() -> bool:
+    """Tell whether any installed package brings a format: to load `importlib.metadata` takes longer than to look."""
+    for folder in dict.fromkeys(sys.path):
+        try:
+            names = os.listdir(folder or ".")  # noqa: PTH208 (a Path of each costs more than looking)
+        except NotADirectoryError:
+            return True  # An archive: its packages are asked the long way.
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")) and not AGENTS.keys() >= set(_offered(folder, name)):
+                return True
+    return False
+
+
+def _offered(folder: str, name: str) -> Iterator[str]:
+    """Yield the agents whose formats a package offers, by what it was installed with."""
+    try:
+        place = os.path.join(folder, name, "entry_points.txt")  # noqa: PTH118
+        with open(place, encoding="utf-8", errors="replace") as file:
+            section = ""
+            for line in map(str.strip, file):
+                if line.startswith("["):
+                    section = line.strip("[] ")
+                elif section == GROUP and "=" in line and line[0] not in "#;":
+                    yield line.partition("=")[0].strip()
+    except OSError:
+        return
 
 
 def source(agent: str) -> Source:

@@ -19,6 +19,9 @@ __all__ = ["Turn", "Turns", "fold", "text_of"]
 PARTS, CHARACTERS = 24, 6000
 #: How many finished turns are kept in mind because a call of theirs has no result yet.
 WAITING = 16
+#: What a request to the model cost, and the model.
+_COUNTS: tuple[str, ...] = Usage.__slots__
+
 
 class Turns:
     """The fold over the items of one session. `state` is JSON, empty at the beginning."""
@@ -120,10 +123,10 @@ class Turns:
     def _usage(self, item: Item, what: Usage) -> None:
         turn = self.state["open"] or (self.state["waiting"] or [None])[-1]
         if turn is not None:
-            told = {name: value for name, value in what.to_json().items() if value}
             known = turn.setdefault("usage", {}).setdefault(item.key, {})
-            for name, value in told.items():
-                known[name] = max(value, known.get(name, value)) if isinstance(value, int) else value
+            for name in _COUNTS:
+                if value := getattr(what, name):
+                    known[name] = max(value, known.get(name, value)) if name != "model" else value
 
 
 def _is_pending(part: dict[str, Any]) -> bool:

@@ -257,7 +257,7 @@ class Talk:
             fitting = [call for call in batch if call[1] in TOOLS and TOOLS[call[1]][2] == kind]
             fitting = fitting or [call for call in batch if call[1] not in TOOLS]
             if not fitting and kind not in _ENDS:
-                fitting = batch
+                fitting = list(batch)
             if fitting:
                 batch.remove(fitting[0])
                 self._open = [batch for batch in self._open if batch]

@@ -1,0 +1,405 @@
+"""From candidate windows to the turns that answer a question, best first, or none.
+
+The second stage of the search in transcripts. The text index gives windows that share words with a question; this
+room weighs the whole turns in them. A turn counts by its own words and, for less, by those of the turns around it,
+as an answer seldom repeats its question; then by its session, by who speaks, and by what a question says of order.
+Pure and deterministic: the order of the candidates does not matter. It never reads a file or a table, calls no model,
+and never returns a turn of a question that names what no turn near the best ones knows.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
+from itertools import pairwise
+from operator import or_
+from typing import NamedTuple
+
+from bede.projections.words import STOP, Term, fold, question, stem
+
+#: How a word counts in a turn: how soon more of it tells no more, and how much a long turn is held back.
+SOON, HELD = 0.8, 0.75
+#: What a turn gets of the words around it: the share of the next turn, and what is left of that a turn further on.
+NEAR, FADE, REACH = 0.7, 0.65, 5
+#: What a turn gets of the best turn of its session.
+SESSION = 0.4
+#: Weights of terms: of everyday words, of parts of an identifier, of a literal beside its words.
+EVERYDAY, PART, LITERAL = 0.7, 0.6, 0.3
+#: More or less for who speaks: whoever is named, a person who asks for his own words, and nobody.
+NAMED, OWN, UNSAID = 0.3, 0.4, -0.3
+#: How much "first" and "last" count, and among how many of the best turns.
+ORDER, ORDERED = 0.1, 30
+#: No answer: at most this share of the names, and of all words, stands near one of the best turns.
+NAMES, WORDS, CLOSE, BEST = 0.5, 0.5, 2, 15
+#: So much of a turn is looked at: its first characters.
+LOOK = 20_000
+
+_SHARES = (1.0, *(NEAR * FADE**far for far in range(REACH)))
+_UNSAID = frozenset(("injected", "notification", "interrupt", "compact-summary"))
+_ROLES = _UNSAID | {"human", "slash", "bang", "delegated", "assistant", ""}
+
+_EVERYDAY = (
+    "able actually again ago along already also although always another answer anyone anything ask back become"
+    " better call certain come currently day describe different discuss each early either else end even ever every"
+    " everyone everything find first get give go good happen instead keep kind know last late later like likely list"
+    " long look lot make many maybe mean mention month much need neither never new next nothing often ok okay old part"
+    " people person place please point put question really recently right same say see seem set show since someone"
+    " something soon sort start still sure take talk tell thing think though time try turn two type use various want"
+    " way week well whether whichever within without work year yes yet"
+)
+# Words that a stem does not bring together: irregular forms, and spellings.
+_ALIKE = (
+    "go went gone|give gave given|take took taken|make made|get got gotten|buy bought|bring brought|think thought"
+    "|teach taught|catch caught|see saw seen|say said|tell told|find found|feel felt|keep kept|leave left|lose lost"
+    "|meet met|pay paid|sell sold|send sent|spend spent|stand stood|win won|write wrote written|run ran"
+    "|begin began begun|break broke broken|choose chose chosen|come came|become became|drive drove driven"
+    "|eat ate eaten|fall fell fallen|fly flew flown|forget forgot forgotten|grow grew grown|hear heard|hold held"
+    "|know knew known|lead led|build built|sleep slept|speak spoke spoken|swim swam swum|throw threw thrown"
+    "|wear wore worn|wake woke woken|sing sang sung|draw drew drawn|hide hid hidden|ride rode ridden|rise rose risen"
+    "|show shown|sit sat|understand understood|fight fought|freeze froze frozen|child children|man men|woman women"
+    "|person people|foot feet|mouse mice|life lives|wife wives|shelf shelves|leaf leaves|bad worse worst"
+    "|good better best|colour color|behaviour behavior|favourite favorite|favour favor|honour honor|neighbour neighbor"
+    "|centre center|theatre theater|licence license|grey gray|catalogue catalog|dialogue dialog|programme program"
+    "|cancelled canceled|labelled labeled|travelling traveling|defence defense|organise organize|analyse analyze"
+    "|initialise initialize|optimise optimize|serialise serialize|normalise normalize|customise customize"
+    "|recognise recognize|realise realize|summarise summarize|authorise authorize|mum mom"
+)
+
+
+def _kin(groups: str) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for group in groups.split("|"):
+        stems = dict.fromkeys(map(stem, group.split()))
+        for one in stems:
+            found[one] = (*found.get(one, ()), *(other for other in stems if other != one))
+    return found
+
+
+EVERYDAY_STEMS = frozenset(map(stem, _EVERYDAY.split()))
+KIN = _kin(_ALIKE)
+
+_SAID = "asked|complained|did|insisted|objected|pasted|praised|proposed|requested|said|suggested|told|wanted|wrote"
+_OWN = re.compile(rf"\b(my|did I|I ({_SAID}))\b")
+_FIRST = re.compile(r"\b(first|initial|initially|originally|earliest)\b", re.I)
+_LAST = re.compile(r"\b(last|latest|newest|final|finally|in the end|most recent|eventually)\b", re.I)
+_SENTENCE = re.compile(r"(?<=[.?!:;])\s+|\n")
+_WORD = re.compile(r"[A-Za-z0-9]\w*", re.ASCII)
+_ALONE = re.compile(r"[a-z0-9]+")
+_HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[a-z])(?<=[A-Z][A-Z]))")
+_ALNUM = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_END, _CUT = "\x02", "\x01"
+_FOREIGN = re.compile(r"([^\x00-\x7f]+)")
+_SPOKEN = re.compile(r"(?:\[[^\]\n]{1,40}\] ?)?(\w[\w'.-]{0,30}): ")
+
+
+class Turn(NamedTuple):
+    """A whole turn; `place` is its number within its session, `size` its length in the unit of passages."""
+
+    id: int
+    session: int
+    place: int
+    text: str
+    by: str = ""
+    size: int = 0
+
+
+class Corpus(NamedTuple):
+    """What is searched: how many rows the index has, how many of them hold a term, and a turn's usual length.
+
+    `usual` is in characters; 0 takes it from the turns at hand.
+    """
+
+    rows: int
+    count: Callable[[Term], int]
+    usual: float = 0.0
+
+
+class Ranked(NamedTuple):
+    """A turn that answers, and how well; of equals the earlier one of the earlier session comes first."""
+
+    turn: Turn
+    score: float
+
+
+class Passage(NamedTuple):
+    """Turns of one session in order, the one that answers, and what speaks for it."""
+
+    turns: tuple[Turn, ...]
+    best: Turn
+    score: float
+
+
+def forms(term: Term) -> tuple[Term, ...]:
+    """Return a term and the words that mean the same: all of them are to be looked for in the index."""
+    return (term, *(Term(other, other, (other,)) for other in KIN.get(term.stem, ()) if term.stem))
+
+
+def rank(asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15) -> list[Ranked]:
+    """Return those of the candidate turns that answer a question, best first, at most `limit`; none if nothing does.
+
+    The score has no unit, and compares turns of one question only.
+    """
+    found = _Weighed(asked, turns, corpus)
+    return found.best()[:limit] if found.is_known() else []
+
+
+def passages(asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15, size: int = 256) -> list[Passage]:
+    """Return the best turns with what stands around them, in order, until each has `size`; no turn is there twice.
+
+    A passage grows at the end where the better turn stands, within its session, and is cut nowhere.
+    """
+    found = _Weighed(asked, turns, corpus)
+    return list(found.grown(limit, size)) if found.is_known() else []
+
+
+class _Sought(NamedTuple):
+    """A term with all its forms, what it weighs, and whether it is a word, a name, and an identifier of parts."""
+
+    forms: tuple[Term, ...]
+    weight: float
+    is_word: bool
+    is_name: bool
+    is_whole: bool
+
+
+class _Weighed:
+    """The turns of the candidates by session and place, and what each is worth."""
+
+    def __init__(self, asked: str, turns: Iterable[Turn], corpus: Corpus) -> None:
+        self.asked = asked
+        known = {turn.id: turn for turn in turns}
+        self.turns = sorted(known.values(), key=lambda turn: (turn.session, turn.place, turn.id))
+        self.sought = list(_sought(asked, corpus))
+        self.speakers = _speakers(self.turns)
+        self.named = _named(self.asked, set(self.speakers))
+        self.is_own = bool(_OWN.search(asked))
+        self.full = sum(one.weight for one in self.sought) or 1.0
+        text = _Text([turn.text[:LOOK] for turn in self.turns])
+        self.lengths = text.lengths
+        self.usual = corpus.usual or sum(self.lengths) / max(1, len(self.turns)) or 1.0
+        self.hits = [text.counts(one.forms, is_whole=one.is_whole) for one in self.sought]
+        self.masks = [0] * len(self.turns)  # which of the sought are in each turn, a bit each
+        for number, hits in enumerate(self.hits):
+            for spot in hits:
+                self.masks[spot] |= 1 << number
+        self.scores = self._scores()
+
+    def best(self) -> list[Ranked]:
+        return [Ranked(self.turns[spot], self.scores[spot]) for spot in self._order()]
+
+    def grown(self, limit: int, size: int) -> Iterator[Passage]:
+        taken: set[int] = set()
+        for spot in self._order():
+            if limit and spot not in taken:
+                low, high = self._grow(spot, size, taken)
+                taken.update(range(low, high + 1))
+                limit -= 1
+                yield Passage(tuple(self.turns[low : high + 1]), self.turns[spot], self.scores[spot])
+
+    def is_known(self) -> bool:
+        """Tell whether enough of what the question names stands at or near one of the best turns."""
+        best = [self._near(spot) for spot in self._order()[:BEST]]
+        plain = [(1 << number, one) for number, one in enumerate(self.sought) if one.is_word]
+        names = [(bit, one.weight) for bit, one in plain if one.is_name]
+        if not names or self.named:
+            return bool(best)
+        return _share(best, names) >= NAMES or _share(best, [(bit, one.weight) for bit, one in plain]) >= WORDS
+
+    def _order(self) -> list[int]:
+        """Return the places of what anything speaks for, best first, and of equal texts only the best."""
+        best: dict[str, int] = {}
+        for spot in sorted(range(len(self.scores)), key=lambda spot: -self.scores[spot]):
+            if self.scores[spot] > 0:
+                best.setdefault(self.turns[spot].text, spot)
+        return list(best.values())
+
+    def _grow(self, spot: int, size: int, taken: Collection[int]) -> tuple[int, int]:
+        low = high = spot
+        have = self.turns[spot].size
+        while have < size:
+            ends = [end for end in (low - 1, high + 1) if end not in taken and self._is_beside(end, spot)]
+            if not ends:
+                break
+            best = max(ends, key=lambda end: (self.scores[end], end))
+            have += self.turns[best].size
+            low, high = min(low, best), max(high, best)
+        return low, high
+
+    def _is_beside(self, spot: int, other: int) -> bool:
+        """Tell whether a place is in the same session, with every turn between them at hand."""
+        if not 0 <= spot < len(self.turns):
+            return False
+        one, two = self.turns[spot], self.turns[other]
+        return one.session == two.session and one.place - two.place == spot - other
+
+    def _near(self, spot: int) -> int:
+        around = range(spot - CLOSE, spot + CLOSE + 1)
+        return reduce(or_, (self.masks[other] for other in around if self._is_beside(other, spot)))
+
+    def _scores(self) -> list[float]:
+        own, words = [0.0] * len(self.turns), [0.0] * len(self.turns)
+        for one, hits in zip(self.sought, self.hits, strict=True):
+            alone = {spot: self._told(spot, count) for spot, count in hits.items()}
+            near = self._spread(alone)
+            for spot, worth in alone.items():
+                own[spot] += one.weight * worth / self.full
+            for spot in near.keys() | alone.keys():
+                here, there = alone.get(spot, 0.0), near.get(spot, 0.0)
+                words[spot] += one.weight * (here + there - here * there) / self.full
+        session: dict[int, float] = {}
+        for turn, worth in zip(self.turns, own, strict=True):
+            session[turn.session] = max(worth, session.get(turn.session, 0.0))
+        for spot, turn in enumerate(self.turns):
+            if words[spot]:
+                words[spot] = (words[spot] + SESSION * session[turn.session]) * self._factor(spot)
+        return self._ordered(words)
+
+    def _told(self, spot: int, count: int) -> float:
+        """Return how much a word tells that stands so often in a turn, between 0 and 1."""
+        return count / (count + SOON * (1 - HELD + HELD * self.lengths[spot] / self.usual))
+
+    def _spread(self, alone: Mapping[int, float]) -> dict[int, float]:
+        """Hand on what a word tells in a turn to the turns around it; of several, the best counts."""
+        near: dict[int, float] = {}
+        turns = self.turns
+        for spot, worth in alone.items():
+            session, place = turns[spot].session, turns[spot].place
+            for step in (1, -1):
+                other = spot + step
+                while 0 <= other < len(turns) and turns[other].session == session:
+                    far = abs(turns[other].place - place)
+                    if far > REACH:
+                        break
+                    if (share := worth * _SHARES[far]) > near.get(other, 0.0):
+                        near[other] = share
+                    other += step
+        return near
+
+    def _factor(self, spot: int) -> float:
+        """Return what who speaks makes of a turn."""
+        by = self.turns[spot].by
+        named = NAMED if self.named and self.speakers[spot] == self.named else 0.0
+        return 1 + named + (UNSAID if by in _UNSAID else OWN if by == "human" and self.is_own else 0.0)
+
+    def _ordered(self, scores: list[float]) -> list[float]:
+        """Move early turns up for a question about the first of something, and late ones for the last."""
+        sign = bool(_LAST.search(self.asked)) - bool(_FIRST.search(self.asked))
+        if not sign or not scores:
+            return scores
+        best = sorted(range(len(scores)), key=lambda spot: -scores[spot])
+        session = self.turns[best[0]].session
+        among = sorted(spot for spot in best[:ORDERED] if self.turns[spot].session == session)
+        for number, spot in enumerate(among):
+            scores[spot] *= 1 + ORDER * sign * (2 * number / max(1, len(among) - 1) - 1)
+        return scores
+
+
+class _Text:
+    """Many texts as one, folded, in which a term is looked for once: as they stand, and with identifiers in parts."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        joined = _END.join(text.replace(_END, " ").replace(_CUT, " ") for text in texts)
+        cuts = [found.start() for found in _HUMP.finditer(joined)]
+        marked = _folded(_CUT.join(joined[start:end] for start, end in pairwise((0, *cuts, len(joined)))))
+        self.plain, self.parted = marked.replace(_CUT, ""), marked.replace(_CUT, " ")
+        self.lengths = [len(text) for text in self.plain.split(_END)] if texts else []
+
+    def counts(self, terms: Iterable[Term], *, is_whole: bool) -> dict[int, int]:
+        """Return which texts hold a term, and how often; `is_whole` is for an identifier, not a word of one."""
+        found: dict[int, int] = {}
+        joined, other = (self.plain, self.parted) if is_whole else (self.parted, self.plain)
+        for term in terms:
+            if term.stem:
+                seen = _sums(joined, _words(term.stem, joined)) or _sums(other, _words(term.stem, other))
+            else:
+                seen = _sums(self.plain, (at.start() for at in re.finditer(re.escape(term.text), self.plain)))
+            for spot, count in seen.items():
+                found[spot] = found.get(spot, 0) + count
+        return found
+
+
+def _sums(joined: str, places: Iterable[int]) -> dict[int, int]:
+    """Return how many of some places, in order, are in each text."""
+    found: dict[int, int] = {}
+    spot, start = 0, 0
+    for place in places:
+        spot += joined.count(_END, start, place)
+        start = place
+        found[spot] = found.get(spot, 0) + 1
+    return found
+
+
+def _words(root: str, joined: str) -> Iterator[int]:
+    """Yield where the words of a stem begin. All of them begin with it, but for a last letter that it changed."""
+    start = root[:-1] if len(root) > 1 and root[-1] in "ie" else root
+    at = joined.find(start)
+    while at >= 0:
+        if not at or joined[at - 1] not in _ALNUM:
+            found = _ALONE.match(joined, at)
+            if found and stem(found[0]) == root:
+                yield at
+        at = joined.find(start, at + len(start))
+
+
+_fold_few = lru_cache(maxsize=4096)(fold)
+
+
+def _folded(text: str) -> str:
+    """Fold a long text; the little in it that is not ASCII is dear to fold, and much the same everywhere."""
+    return (
+        fold(text)
+        if text.isascii()
+        else "".join(_fold_few(part) if len(part) < 9 else fold(part) for part in _FOREIGN.split(text))
+    )
+
+
+def _sought(asked: str, corpus: Corpus) -> Iterator[_Sought]:
+    """Weigh the terms of a question by how few rows hold them."""
+    read = question(asked)
+    names, whole = _names(asked), set(read.tokens)
+    jointed = {fold(word) for word in _WORD.findall(asked) if _HUMP.search(word)}
+    for term in read.terms:
+        found = forms(term)
+        rows = min(corpus.rows, sum(map(corpus.count, found)))
+        weight = math.log1p((corpus.rows - rows + 0.5) / (rows + 0.5))
+        is_part = bool(term.stem) and term.text not in whole
+        if term.stem:
+            weight *= (EVERYDAY if term.stem in EVERYDAY_STEMS else 1.0) * (PART if is_part else 1.0)
+        elif term.text.isascii():
+            weight *= LITERAL
+        if weight > 0:
+            yield _Sought(found, weight, bool(term.stem) and not is_part, term.text in names, term.text in jointed)
+
+
+def _names(asked: str) -> set[str]:
+    """Return the words that a question writes as names: with a capital where no sentence begins, or inside."""
+    found: set[str] = set()
+    for sentence in _SENTENCE.split(asked):
+        for number, word in enumerate(_WORD.findall(sentence)):
+            if word != "I" and ((number and word[0].isupper()) or word[1:] != word[1:].lower()):
+                found.update(_ALONE.findall(word.lower()))
+    return found - STOP
+
+
+def _speakers(turns: Sequence[Turn]) -> list[str]:
+    """Return who speaks by name: as the turns say, or where nearly all of them begin with a name and a colon."""
+    told = [fold(turn.by) if turn.by not in _ROLES else "" for turn in turns]
+    if any(told):
+        return told
+    found = [_SPOKEN.match(turn.text) for turn in turns]
+    return [fold(one[1]) if one else "" for one in found] if sum(map(bool, found)) * 10 > len(turns) * 9 else told
+
+
+def _named(asked: str, speakers: set[str]) -> str:
+    """Return the one speaker whom a question names."""
+    said = set(_ALONE.findall(fold(asked)))
+    found = [speaker for speaker in speakers if speaker and said.intersection(_ALONE.findall(speaker))]
+    return found[0] if len(found) == 1 else ""
+
+
+def _share(masks: Sequence[int], weights: Sequence[tuple[int, float]]) -> float:
+    """Return the largest share of some weights that one mask has."""
+    full = sum(weight for _, weight in weights) or 1.0
+    return max((sum(weight for bit, weight in weights if mask & bit) / full for mask in masks), default=0.0)

@@ -1,0 +1,112 @@
+"""From a question to passages of agents' sessions: windows from the index, then whole turns, ranked.
+
+Two stages. The index gives at most 128 windows that share words with the question; `relevance` weighs the whole turns
+in them and says when none answers. What it finds comes back with what was said around it, each turn once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bede.answers import relevance
+from bede.projections import finding, text, words
+from bede.projections.sessions import Wanted
+
+#: Windows that the first stage hands on, and how many of them may be there for a literal in the middle of words.
+CANDIDATES, LITERAL = 128, 32
+#: A passage grows to so many tokens where the budget has room: ten of them take what ten windows and their rims do.
+PASSAGE = 272
+#: Names of months and days, whatever the locale.
+_NAMES = "January February March April May June July August September October November December"
+MONTHS = tuple(_NAMES.split())
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A passage: its turns by number, in order, which of them answers, and how well."""
+
+    turns: tuple[int, ...]
+    best: int
+    score: float
+    at: int
+    spot: int  # character of the best turn around which a long one is cut
+
+
+def find(connection: sqlite3.Connection, asked: str, wanted: Wanted, limit: int, size: int = PASSAGE) -> list[Found]:
+    """Return the passages that answer a question, best first, at most `limit`; none where nothing is relevant.
+
+    Each grows around the turn that answers until it has `size` tokens.
+    """
+    read = words.question(asked)
+    if not read.raw:
+        return []
+    index = finding.Index(connection)
+    terms = [form.tokens for term in read.terms for form in relevance.forms(term)]
+    waiting = finding.waiting(connection)
+    ids = [*index.best(terms, CANDIDATES, wanted), *finding.admit(connection, list(waiting), wanted)]
+    literal = _literal(connection, asked, wanted, waiting)
+    known = finding.turns(connection, list(dict.fromkeys([*literal, *ids])))
+    corpus = relevance.Corpus(
+        index.rows or len(waiting), lambda term: index.count(term.tokens), finding.usual(connection)
+    )
+    rows = {row[0]: row for rows in known.values() for row in rows if not row[5] or wanted.with_rewound}
+    turns = [_turn(row) for row in rows.values()]
+    at = {turn: row[4] or 0 for turn, row in rows.items()}
+    found = [
+        Found(
+            tuple(turn.id for turn in one.turns),
+            one.best.id,
+            one.score,
+            at[one.best.id],
+            _spot(rows[one.best.id][7], asked),
+        )
+        for one in relevance.passages(asked, turns, corpus, limit, size)
+    ]
+    return found or _as_it_stands(read.needle, rows, at, limit)
+
+
+def _literal(connection: sqlite3.Connection, asked: str, wanted: Wanted, waiting: dict[int, str]) -> list[int]:
+    """Return windows in which the whole query stands, in the middle of words too."""
+    hits = text.candidates(
+        connection,
+        asked,
+        limit=LITERAL,
+        read=lambda ids: finding.read(connection, ids),
+        admit=lambda ids: finding.admit(connection, ids, wanted),
+        waiting=waiting,
+        name="pane",
+    )
+    return [hit.seq for hit in hits if hit.score > 1]
+
+
+def _turn(row: tuple[Any, ...]) -> relevance.Turn:
+    number, session, n, by, at, _, size, said = row
+    return relevance.Turn(number, session, n, day(at) + said, by, size)
+
+
+def day(at: int | None) -> str:
+    """Return the day of a turn in words, as questions name it: `[8 May 2023, Monday] `; '' where it is unknown."""
+    if at is None:
+        return ""
+    moment = datetime.fromtimestamp(at // 1_000_000, UTC)
+    return f"[{moment.day} {MONTHS[moment.month - 1]} {moment.year}, {DAYS[moment.weekday()]}] "
+
+
+def _as_it_stands(needle: str, rows: dict[int, tuple[Any, ...]], at: dict[int, int], limit: int) -> list[Found]:
+    """Return the newest turns that hold the query as it stands, where it is no question that anything answers."""
+    spots = {turn: words.fold(row[7]).find(needle) for turn, row in rows.items()} if needle else {}
+    held = sorted((turn for turn, spot in spots.items() if spot >= 0), key=lambda turn: (-at[turn], -turn))
+    return [Found((turn,), turn, 0.0, at[turn], spots[turn]) for turn in held[:limit]]
+
+
+def _spot(said: str, asked: str) -> int:
+    """Return about where in a turn the longest word of a question stands."""
+    lowered = said.lower()
+    for word in sorted(words.question(asked).tokens, key=len, reverse=True):
+        if (at := lowered.find(word)) >= 0:
+            return at
+    return 0

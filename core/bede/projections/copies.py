@@ -1,0 +1,36 @@
+"""What is known of sessions already, asked by whoever is about to write more of them: this room only reads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from typing import Any
+
+from bede.projections.sessions import FIELDS, short
+from bede.repository import log
+from bede.turns import text_of
+
+
+def known(connection: sqlite3.Connection, session: int) -> dict[str, str]:
+    """Return what a session tells of itself; nothing where there is none of that number."""
+    row = connection.execute(f"SELECT {', '.join(FIELDS)} FROM session WHERE id = ?", (session,)).fetchone()
+    return dict(zip(FIELDS, row, strict=True)) if row else {}
+
+
+def words_of(turn: dict[str, Any]) -> bytes:
+    """Return what stands for what a turn says, whoever copied it and when."""
+    return short(f"{turn['by']}\n{text_of(turn)}")
+
+
+def copied(connection: sqlite3.Connection, agent: str, parent: str) -> Counter[bytes]:
+    """Return what those sessions that came out of another one have copied of it: how often each thing.
+
+    Of one thing that several of them copied, the most that one of them has.
+    """
+    found: Counter[bytes] = Counter()
+    children = connection.execute("SELECT id FROM session WHERE agent = ? AND parent = ?", (agent, parent)).fetchall()
+    for child in children:
+        rows = connection.execute("SELECT e.body FROM turn t JOIN event e USING (seq) WHERE t.session = ?", child)
+        bodies = (log.body(stored) for (stored,) in rows)
+        found |= Counter(words_of(body) for body in bodies if body and body.get("replayed"))
+    return found

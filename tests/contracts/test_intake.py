@@ -1,0 +1,360 @@
+"""Files as they are met again: nothing is lost, nothing is there twice, nothing breaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from contracts.written import (
+    NAMES,
+    codex,
+    heard,
+    identity,
+    lines,
+    names,
+    place,
+    said,
+    session,
+    take,
+    texts,
+    whole_again,
+)
+
+zstandard = pytest.importorskip("zstandard", reason="compressed transcripts need zstandard")
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    """No agent's own variables lead anywhere else."""
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_file_is_read_once_and_then_only_on(home, project, context):
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 4))
+    first = take(context)
+    assert (first.files, first.turns, first.sessions) == ({"read": 1}, {"new": 4}, 1)
+    again = take(context)
+    assert (again.files, again.turns) == ({"unchanged": 1}, {})
+    with path.open("ab") as out:
+        out.write(session("s", project, 2, start=5))
+    more = take(context)
+    assert more.turns.get("new") == 2
+    assert more.records == 2
+    assert texts(context) == heard("s", *range(1, 7))
+    assert take(context).turns == {}
+    whole_again(context)
+
+
+@pytest.mark.parametrize("where", ["renamed", "moved", "archived", "linked"])
+def test_a_file_that_goes_elsewhere_is_the_same_one(where, home, project, context):
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 4))
+    take(context)
+    other = place(home, "s" if where == "moved" else "t", "-work" if where == "renamed" else "-other")
+    if where == "archived":
+        shutil.copy(path, other)
+    elif where == "linked":
+        other.symlink_to(path)
+    else:
+        path.rename(other)
+    with other.open("ab") as out:
+        out.write(session("s", project, 2, start=5))
+    result = take(context)
+    assert result.turns["new"] == 2
+    assert texts(context) == heard("s", *range(1, 7))
+    whole_again(context)
+
+
+def test_a_rotated_file_is_two(home, project, context):
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 4))
+    take(context)
+    path.rename(place(home, "s.1"))
+    path.write_bytes(session("t", project, 6))
+    assert take(context).turns["new"] == 6
+    assert texts(context, "s") == heard("s", 1, 2, 3, 4)
+    assert texts(context, "t") == heard("t", *range(1, 7))
+    whole_again(context)
+
+
+@pytest.mark.parametrize("size", [0, 1, 500, 700, 1500])
+def test_what_a_truncated_file_lost_stays(size, home, project, context):
+    path = place(home, "s")
+    data = session("s", project, 4)
+    path.write_bytes(data)
+    take(context)
+    path.write_bytes(data[:size])
+    take(context)
+    assert texts(context) == heard("s", 1, 2, 3, 4)
+    path.write_bytes(data[:size] + data[size:])
+    take(context)
+    assert texts(context) == heard("s", 1, 2, 3, 4)
+    path.write_bytes(data + session("s", project, 2, start=5))
+    assert take(context).turns["new"] == 2
+    assert texts(context) == heard("s", *range(1, 7))
+    whole_again(context)
+
+
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_a_file_that_is_cut_and_grows_with_something_else(count, home, project, context):
+    """Whether the new text is shorter, as long or longer than what was read: all of both is known."""
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 4))
+    take(context)
+    path.write_bytes(session("s", project, count, start=21))
+    assert take(context).turns["new"] == count
+    assert texts(context) == heard("s", 1, 2, 3, 4, *range(21, 21 + count))
+    whole_again(context)
+
+
+def test_rewritten_with_the_same_size_and_time(home, project, context):
+    """Whoever writes over a file and sets its time back is seen as well."""
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 4, start=2))
+    before = path.stat()
+    take(context)
+    new = session("s", project, 4, start=6)
+    assert len(new) == before.st_size
+    path.write_bytes(new)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    take(context)
+    assert texts(context) == heard("s", *range(2, 10))
+
+
+def test_rewritten_in_the_middle_alone(home, project, context):
+    """Both ends are as they were, and the length is: what stands between was written over."""
+    path = place(home, "s")
+    data = session("s", project, 60)
+    path.write_bytes(data)
+    take(context)
+    old, new = lines([said("s", 31, "word 31 of s", project)]), lines([said("s", 31, "wort 31 of s", project)])
+    assert data.count(old) == 1
+    assert 4096 < data.index(old) < len(data) - 2 * 4096
+    path.write_bytes(data.replace(old, new))
+    take(context)
+    assert "wort 31 of s" in texts(context)
+
+
+def test_rewritten_with_other_keys_says_nothing_twice(home, project, context):
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 4))
+    take(context)
+    records = [json.loads(line) for line in session("s", project, 6).splitlines()]
+    for number, record in enumerate(records):
+        record["uuid"] = identity("other", number)
+    path.write_bytes(lines(records))
+    result = take(context)
+    assert result.turns == {"new": 2, "repeated": 4}
+    assert texts(context) == heard("s", *range(1, 7))
+    whole_again(context)
+
+
+def test_what_is_said_twice_is_there_twice_however_the_file_moves(home, project, context):
+    """Two prompts of the same words, at no known time, are two, also where the second one comes with a new name."""
+    plain = [said("s", number, "go on", project) for number in (1, 2, 3)]
+    for record in plain:
+        del record["timestamp"]
+    path = place(home, "s")
+    path.write_bytes(lines(plain[:1]))
+    take(context)
+    path.unlink()
+    place(home, "t").write_bytes(lines(plain))
+    take(context)
+    assert texts(context) == ["go on"] * 3
+
+
+def test_a_compressed_file_goes_on_where_the_plain_one_stopped(home, project, context):
+    folder = home / ".codex" / "sessions" / "2026"
+    folder.mkdir(parents=True)
+    plain = folder / f"rollout-2026-01-01T00-00-00-{identity('c')}.jsonl"
+    plain.write_bytes(codex("c", project, 3))
+    assert take(context).turns["new"] == 3
+    packed = plain.with_name(plain.name + ".zst")
+    packed.write_bytes(zstandard.compress(codex("c", project, 3)))
+    plain.unlink()
+    assert take(context).turns == {"repeated": 3}
+    with packed.open("ab") as out:  # A second frame.
+        out.write(zstandard.compress(codex("c", project, 5)[len(codex("c", project, 3)) :]))
+    assert take(context).turns["new"] == 2
+    assert texts(context) == [f"codex {number}" for number in range(1, 6)]
+    packed.write_bytes(packed.read_bytes()[:-9])  # Half-written: what can be unpacked is read, and nothing is lost.
+    take(context)
+    packed.write_bytes(b"\x28\xb5\x2f\xfd" + b"nonsense" * 10)
+    assert [item.code for item in take(context).unreadable] == ["bad_source"]
+    assert texts(context) == [f"codex {number}" for number in range(1, 6)]
+
+
+def test_a_half_written_line_waits(home, project, context):
+    path = place(home, "s")
+    data = session("s", project, 4)
+    cut = data.rindex(b"word 4")
+    path.write_bytes(data[:cut])
+    first = take(context)
+    assert (first.turns["new"], first.problems) == (3, {"unfinished": 1})
+    path.write_bytes(data)
+    assert take(context).turns["new"] == 1
+    assert texts(context) == heard("s", 1, 2, 3, 4)
+
+
+def test_a_last_line_without_its_end_is_read(home, project, context):
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 4).rstrip(b"\n"))
+    assert take(context).turns["new"] == 4
+    with path.open("ab") as out:
+        out.write(b"\n" + session("s", project, 1, start=5))
+    assert take(context).turns["new"] == 1
+    assert texts(context) == heard("s", *range(1, 6))
+
+
+def test_lines_that_end_as_windows_ends_them(home, project, context):
+    path = place(home, "s")
+    data = session("s", project, 4).replace(b"\n", b"\r\n")
+    path.write_bytes(b"\xef\xbb\xbf" + data)
+    assert take(context).turns["new"] == 4
+    with path.open("ab") as out:
+        out.write(session("s", project, 1, start=5).replace(b"\n", b"\r\n") + b"\0" * 1728)
+    assert take(context).turns["new"] == 1
+    assert texts(context) == heard("s", *range(1, 6))
+
+
+def test_a_file_that_became_something_else(home, project, context):
+    """A folder, a dangling link, a pipe: each costs itself, and the others are read."""
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 2))
+    take(context)
+    path.unlink()
+    path.mkdir()
+    place(home, "gone").symlink_to(home / "nowhere")
+    place(home, "circle").symlink_to(place(home, "circle"))
+    os.mkfifo(place(home, "pipe"))
+    place(home, "t").write_bytes(session("t", project, 2))
+    result = take(context)
+    assert result.turns == {"new": 2}
+    assert result.files["read"] == 1
+    assert texts(context) == [*heard("s", 1, 2), *heard("t", 1, 2)]
+    for name in ("s", "gone", "circle", "pipe"):
+        named = take(context, path=[place(home, name)])
+        assert (named.exits, named.files) == (30, {"unreadable": 1})
+
+
+def test_a_vanished_file_is_no_deletion(home, project, context):
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 2))
+    take(context)
+    shutil.rmtree(home / ".claude")
+    assert take(context).files == {}
+    assert texts(context) == heard("s", 1, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions are POSIX's")
+def test_what_may_not_be_read_costs_itself(home, project, context, monkeypatch):
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 2))
+    place(home, "t").write_bytes(session("t", project, 2))
+    if os.geteuid() == 0:  # Nothing is forbidden to root: the system says no in another way.
+        whole_open = Path.open
+
+        def refuse(self, *words, **named):
+            if self == path:
+                raise PermissionError(13, "Permission denied", str(path))
+            return whole_open(self, *words, **named)
+
+        monkeypatch.setattr(Path, "open", refuse)
+    else:
+        path.chmod(0)
+    result = take(context)
+    assert (result.exits, result.files) == (30, {"read": 1, "unreadable": 1})
+    assert [(item.path, item.code) for item in result.unreadable] == [(str(path), "bad_source")]
+    monkeypatch.undo()
+    path.chmod(0o600)
+    assert names(context) == ["t"]
+
+
+def test_one_bad_record_costs_one_record(home, project, context):
+    path = place(home, "s")
+    good = session("s", project, 6).splitlines(keepends=True)
+    bad = [
+        b"[1]\n",
+        b"null\n",
+        b'"text"\n',
+        b"{\n",
+        b'{"type": 7}\n',
+        b'{"type": "user", "message": null}\n',
+    ]
+    odd = said("s", 90, "odd", project, by="assistant")
+    odd["message"]["content"] = [None, {"type": "text", "text": None}, {"type": "tool_use", "name": None, "input": "x"}]
+    odd["timestamp"] = 10**20
+    mixed = [line for pair in zip(good, bad, strict=True) for line in pair]
+    path.write_bytes(b"".join([*mixed, b"\xff\xfe\n", lines([odd]), session("s", project, 1, start=95)]))
+    result = take(context)
+    assert result.files == {"read": 1}
+    assert sum(result.problems.values()) >= 5
+    assert [text.partition("\n")[0] for text in texts(context) if text.startswith("word")] == heard(
+        "s", *range(1, 7), 95
+    )
+
+
+def test_a_line_of_200_megabytes_is_passed_over_in_bounded_memory(home, project):
+    """In a process of its own, which may have so much memory and no more."""
+    path = place(home, "s")
+    with path.open("wb") as out:
+        out.write(session("s", project, 2) + b'{"type":"user","message":{"content":"')
+        for _ in range(200):
+            out.write(b"x" * (1 << 20))
+        out.write(b'"}}\n' + session("s", project, 2, start=3))
+    script = (
+        "import resource, sys; from pathlib import Path; from bede.context import Context;"
+        "from bede.operations.ingest import ingest; c = Context(directory=Path(sys.argv[1]));"
+        "r = ingest(c); print(r.turns['new'], r.problems, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    from conftest import surroundings
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, str(project)],
+        env=surroundings(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    count, rest = done.stdout.split(" ", 1)
+    problems, peak = rest.rsplit(" ", 1)
+    assert (count, problems) == ("4", "{'too long': 1}")
+    assert int(peak) < 400 * 1024
+
+
+def test_twenty_thousand_small_files(home, project, context):
+    """Each is somebody else's, but for a few; the second run opens none of them."""
+    folder = place(home, "s").parent
+    for number in range(20_000):
+        cwd = project if number % 1000 == 0 else "/somewhere/else"
+        (folder / f"n{number}.jsonl").write_bytes(session(f"n{number}", cwd, 1))
+    first = take(context)
+    assert first.files == {"read": 20, "foreign": 19_980}
+    assert len(names(context)) == 20
+    again = take(context)
+    assert (again.files, again.records) == ({"unchanged": 20_000}, 0)
+
+
+def test_times_that_go_back_change_nothing(home, project, context, clock):
+    path = place(home, "s")
+    records = [said("s", number, f"at {number}", project) for number in (1, 2, 3, 4)]
+    records[1]["timestamp"], records[2]["timestamp"] = "2099-01-01T00:00:00Z", "1969-01-01T00:00:00Z"
+    path.write_bytes(lines(records[:3]))
+    os.utime(path, (4_000_000_000, 4_000_000_000))
+    clock.at += 10**15
+    take(context)
+    with path.open("ab") as out:
+        out.write(lines(records[3:]))
+    os.utime(path, (1, 1))
+    clock.at = 1
+    assert take(context).turns["new"] == 1
+    assert texts(context) == ["at 1", "at 2", "at 3", "at 4"]
+    whole_again(context)

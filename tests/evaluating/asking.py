@@ -1,0 +1,51 @@
+"""A project to ask, and what it answers: the verb itself, in process, best passages first."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from bede.answers import talk
+from bede.answers.said import Passage, passages
+from bede.context import Context
+from bede.operations.init import init
+from bede.operations.search import search
+from bede.projections.sessions import Wanted
+
+#: Passages that are asked for, and the tokens that they may take: so many that none of them is cut for room.
+RESULTS, ROOM = 15, 100_000
+
+
+@contextmanager
+def project() -> Iterator[Context]:
+    """Make a project in a scratch folder, with a home of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        (Path(folder) / "project").mkdir()
+        environment: Mapping[str, str] = {**os.environ, "HOME": str(home), "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}
+        context = Context(directory=Path(folder) / "project", environment=environment, agent="eval")
+        with closing(context):
+            init(context)
+            yield context
+
+
+def ask(context: Context, question: str) -> tuple[Passage, ...]:
+    """Return the passages that search gives for a question, best first."""
+    found = search(context, question, in_="turns", order="rank", top_k=RESULTS, budget=ROOM)
+    return found.passages
+
+
+def texts(context: Context, question: str, budget: int) -> list[str]:
+    """Return the texts of the passages that are found where so many tokens of text are wanted, best first."""
+    with context.repository.snapshot() as reading:
+        found = talk.find(reading.connection, question, Wanted(), RESULTS, min(talk.PASSAGE, budget // RESULTS))
+        said = passages(reading.connection, found)
+    return ["\n".join(turn.text for turn in one.turns) for one in said]
+
+
+def mean(values: list[float]) -> float:
+    """Return the mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,215 @@
+"""Which turns answer a question: laws of the second stage, and what it is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bede.answers.relevance import Corpus, Turn, forms, passages, rank
+from bede.projections import words
+from bede.projections.words import Term
+
+WORDS = (
+    "cache",
+    "theme",
+    "parser",
+    "commit",
+    "released",
+    "releasing",
+    "went",
+    "go",
+    "toolText",
+    "2024",
+    "設定",
+    "검색",
+)
+
+
+def corpus(turns: Sequence[Turn]) -> Corpus:
+    """Count as the index would, a turn a row."""
+    bodies = [words.tokens(turn.text) for turn in turns]
+    stems = [{words.stem(token) if token.isascii() else token for token in body} for body in bodies]
+
+    def count(term: Term) -> int:
+        if term.stem:
+            return sum(term.stem in found for found in stems)
+        return sum(term.text in words.fold(turn.text) for turn in turns)
+
+    return Corpus(len(turns), count, 80.0)
+
+
+def session(*texts: str, number: int = 0, by: str = "assistant") -> list[Turn]:
+    """Return the turns of a session."""
+    return [Turn(number * 1000 + place, number, place, text, by, len(text) // 4) for place, text in enumerate(texts)]
+
+
+FILLER = [
+    turn
+    for number in range(50, 70)
+    for turn in session(f"Nothing of note in part {number}.", "Reading on.", number=number)
+]
+
+some_turns = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(st.sampled_from(WORDS), min_size=1, max_size=8)), min_size=1, max_size=20
+).map(
+    lambda rows: [
+        Turn(place, number, place, " ".join(said), "assistant", len(said))
+        for place, (number, said) in enumerate(sorted(rows, key=lambda row: row[0]))
+    ]
+)
+some_question = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+
+
+@given(some_turns, some_question, st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_order_and_repetition_of_the_candidates_do_not_matter(turns: list[Turn], asked: str, chance: Random) -> None:
+    shuffled = [*turns, *turns[::2]]
+    chance.shuffle(shuffled)
+    known = corpus(turns)
+    assert rank(asked, shuffled, known) == rank(asked, turns, known)
+    assert passages(asked, shuffled, known, 4, 8) == passages(asked, turns, known, 4, 8)
+
+
+@given(some_turns, some_question)
+@settings(max_examples=60, deadline=None)
+def test_what_shares_no_word_and_stands_apart_is_never_an_answer(turns: list[Turn], asked: str) -> None:
+    known = corpus([*turns, *FILLER])
+    alone = rank(asked, turns, known, 100)
+    among = rank(asked, [*turns, *FILLER], known, 100)
+    assert among == alone
+
+
+@given(some_turns, some_question, st.integers(0, 6))
+@settings(max_examples=60, deadline=None)
+def test_best_first_and_equals_in_order(turns: list[Turn], asked: str, limit: int) -> None:
+    found = rank(asked, turns, corpus(turns), limit)
+    assert len(found) <= limit
+    keys = [(-one.score, one.turn.session, one.turn.place) for one in found]
+    assert keys == sorted(keys)
+
+
+@given(some_turns, some_question, st.integers(1, 30))
+@settings(max_examples=60, deadline=None)
+def test_passages_are_runs_of_one_session_and_share_no_turn(turns: list[Turn], asked: str, size: int) -> None:
+    made = passages(asked, turns, corpus(turns), 100, size)
+    assert all(passage.best in passage.turns for passage in made)
+    assert [passage.score for passage in made] == sorted((passage.score for passage in made), reverse=True)
+    found = [passage.turns for passage in made]
+    ids = [turn.id for passage in found for turn in passage]
+    assert len(ids) == len(set(ids))
+    for passage in found:
+        assert len({turn.session for turn in passage}) == 1
+        assert [turn.place for turn in passage] == list(range(passage[0].place, passage[0].place + len(passage)))
+        assert sum(turn.size for turn in passage) < size + max(turn.size for turn in passage)
+    answers = {one.turn for one in rank(asked, turns, corpus(turns), 100)}
+    assert answers <= {turn for passage in found for turn in passage}
+    assert all(answers.intersection(passage) for passage in found)
+
+
+@given(st.text(max_size=200), st.lists(st.text(max_size=200), max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_any_text_can_be_asked_and_searched(asked: str, texts: list[str]) -> None:
+    turns = session(*texts)
+    assert len(rank(asked, turns, corpus(turns))) <= len(turns)
+
+
+@given(st.text(alphabet="aeiybcdlnrst", min_size=1, max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_every_word_is_found_by_its_stem(word: str) -> None:
+    if word in words.STOP:
+        return
+    turns = session(f"so: {word}.", "other")
+    assert [one.turn.place for one in rank(word, turns, corpus(turns))][:1] == [0]
+
+
+def test_nothing_relevant_gives_nothing() -> None:
+    turns = [*session("The parser reads the file.", "All tests pass."), *FILLER]
+    assert rank("zeppelin moorings", turns, corpus(turns)) == []
+    assert passages("zeppelin moorings", turns, corpus(turns)) == []
+    assert rank("", turns, corpus(turns)) == []
+    assert rank("parser", [], corpus(turns)) == []
+
+
+def test_a_name_that_nobody_mentions_is_not_answered_by_the_other_words() -> None:
+    turns = [*session("The docs are deployed by the workflow.", "Deployed the docs again."), *FILLER]
+    assert rank("Into which Kubernetes namespace are the docs deployed?", turns, corpus(turns)) == []
+    assert rank("How are the docs deployed?", turns, corpus(turns))
+
+
+def test_everyday_and_question_words_do_not_answer() -> None:
+    turns = [*session("What did we do? We did what you said.", "The lexer lost its cache."), *FILLER]
+    found = rank("What did we do about the cache of the lexer?", turns, corpus(turns))
+    assert found[0].turn.place == 1
+
+
+def test_an_answer_that_repeats_nothing_is_carried_by_its_question() -> None:
+    near = session("Why is the ribbon painted in magenta?", "Because the printer was out of ink.")
+    far = session("Something else.", "Because of the weather.", number=1)
+    found = rank("reason for the magenta ribbon", [*near, *far, *FILLER], corpus([*near, *far, *FILLER]))
+    assert [one.turn for one in found] == near
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("agent name", "see `getAgentName` there"),
+        ("getAgentName", "call getAgentName()"),
+        ("getagentname", "call getAgentName()"),
+        ("HTML parser", "class HTMLParser"),
+        ("NG8002", "error NG8002: unknown property"),
+        ("--acc-speed", "pass --acc-speed=3"),
+        ("コマンドの削除", "不要なコマンドを削除しました"),
+        ("서브에이전트 목록", "현재 서브에이전트 7개"),
+        ("為什麼推薦這個方案", "推薦的方案如下"),
+        ("Größe", "die GRÖSSE stimmt"),
+        ("colour", "the color is wrong"),
+        ("when did she go", "she went home"),
+        ("réglage", "le reglage \u2019fin\u2019"),
+    ],
+)
+def test_other_forms_scripts_and_parts_of_identifiers(asked: str, text: str) -> None:
+    turns = [*session("unrelated opening"), *session(text, number=1), *FILLER]
+    assert [one.turn.text for one in rank(asked, turns, corpus(turns))] == [text]
+
+
+def test_the_speaker_who_is_named_comes_first() -> None:
+    turns = [
+        *session("Ann: I painted a lake.", "Bob: I painted a lake, Ann."),
+        *session("Bob: Hello.", "Ann: Hello.", number=1),
+    ]
+    for name, best in (("Ann", 0), ("Bob", 1)):
+        assert rank(f"What lake did {name} get painted?", turns, corpus(turns))[0].turn.place == best
+
+
+def test_what_was_said_twice_is_answered_once() -> None:
+    turns = [*session("Bump the parser."), *session("Bump the parser.", "Done.", number=1), *FILLER]
+    assert [one.turn.text for one in rank("parser", turns, corpus(turns))].count("Bump the parser.") == 1
+
+
+def test_first_and_last_ask_for_early_and_late_turns() -> None:
+    turns = [*session("The colour is off.", *map("Hm. {}".format, range(6)), "Off is the colour."), *FILLER]
+    places = [
+        rank(f"{which} time the colour was off", turns, corpus(turns))[0].turn.place for which in ("first", "last")
+    ]
+    assert places == [0, 7]
+
+
+def test_what_was_laid_into_the_context_comes_after_what_was_said() -> None:
+    turns = [
+        *session("The retry limit is nine.", by="injected"),
+        *session("The retry limit: nine.", number=1),
+        *FILLER,
+    ]
+    assert [one.turn.by for one in rank("retry limit", turns, corpus(turns))] == ["assistant", "injected"]
+
+
+def test_forms_are_asked_of_the_index_in_its_own_stems() -> None:
+    for term in words.question("she went to the colour shelves").terms:
+        assert forms(term)[0] == term
+        assert all(re.fullmatch("[a-z]+", other.stem) and other.tokens == (other.stem,) for other in forms(term)[1:])
+    assert {form.stem for form in forms(Term("went", "went", ("went",)))} == {"went", "go", "gone"}
