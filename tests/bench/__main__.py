@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import faces, ingesting, looking, reducing, writing
+from bench import faces, finding, ingesting, looking, reducing, writing
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def main() -> int:
 def _parts(quick: bool) -> dict[str, Callable[[], Any]]:
     sizes = (1_000, 10_000) if quick else (1_000, 50_000, 1_000_000)
     return {
-        "append": lambda: writing.append(500 if quick else 3_000),
+        "append": lambda: writing.append(500 if quick else 3_000, 1 if quick else 5),
         "writers": lambda: writing.writers(8, 2 if quick else 5),
         "verify": lambda: writing.verify(5_000 if quick else 50_000),
         "disk": lambda: [writing.disk(1_000), writing.disk(2_000 if quick else 10_000)],
@@ -48,6 +48,7 @@ def _parts(quick: bool) -> dict[str, Callable[[], Any]]:
         "searching": lambda: [looking.searching(size) for size in ((10_000,) if quick else (100_000, 1_000_000))],
         "ingest": lambda: ingesting.first(5 if quick else 50, 1 if quick else 3),
         "ingest_append": lambda: ingesting.appending((1, 5) if quick else (1, 10, 50), 3 if quick else 11),
+        "finding": lambda: finding.finding(2_000 if quick else 100_000),
         "commands": lambda: faces.commands(5 if quick else 21),
         "server": lambda: faces.server(3 if quick else 11),
         "tools": faces.tools,

@@ -30,6 +30,7 @@ def rows(found: dict[str, Any], peers: dict[str, Any]) -> Iterator[Row]:
     yield from _branching(found, kernel)
     yield from _searching(found, graph)
     yield from _ingesting(found)
+    yield from _finding(found)
     yield from _faces(found, kernel, graph)
     yield from _reducing(found, kernel)
 
@@ -90,6 +91,15 @@ def _searching(found: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:
             told = f"RemaGraph {_ms(peer, 'p95_ms')}" if isinstance(peer, dict) else ""
             fine = None if aim is None else item[name]["p95_ms"] <= aim
             yield f"search {name}, {count:,}, p95", f"≤ {aim} ms" if aim else "–", said, fine, told
+
+
+def _finding(found: dict[str, Any]) -> Iterator[Row]:
+    item = found["finding"]
+    for name in ("rare", "mixed", "commonest", "nothing"):
+        said = f"{_ms(item[name], 'p95_ms')} (p50 {_ms(item[name])})"
+        what = f"search in sessions, {name}, {item['windows']:,} windows, p95"
+        yield what, "≤ 60 ms", said, item[name]["p95_ms"] <= 60, ""
+    yield "the same, peak memory", "≤ 300 MB", f"{item['peak_mb']} MB", item["peak_mb"] <= 300, ""
 
 
 def _ingesting(found: dict[str, Any]) -> Iterator[Row]:

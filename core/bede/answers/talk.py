@@ -32,7 +32,6 @@ class Found:
     turns: tuple[int, ...]
     best: int
     score: float
-    at: int
     spot: int  # character of the best turn around which a long one is cut
 
 
@@ -45,28 +44,38 @@ def find(connection: sqlite3.Connection, asked: str, wanted: Wanted, limit: int,
     if not read.raw:
         return []
     index = finding.Index(connection)
-    terms = [form.tokens for term in read.terms for form in relevance.forms(term)]
     waiting = finding.waiting(connection)
-    ids = [*index.best(terms, CANDIDATES, wanted), *finding.admit(connection, list(waiting), wanted)]
-    literal = _literal(connection, asked, wanted, waiting)
-    known = finding.turns(connection, list(dict.fromkeys([*literal, *ids])))
     corpus = relevance.Corpus(
         index.rows or len(waiting), lambda term: index.count(term.tokens), finding.usual(connection)
     )
-    rows = {row[0]: row for rows in known.values() for row in rows if not row[5] or wanted.with_rewound}
-    turns = [_turn(row) for row in rows.values()]
-    at = {turn: row[4] or 0 for turn, row in rows.items()}
-    found = [
-        Found(
-            tuple(turn.id for turn in one.turns),
-            one.best.id,
-            one.score,
-            at[one.best.id],
-            _spot(rows[one.best.id][7], asked),
-        )
-        for one in relevance.passages(asked, turns, corpus, limit, size)
+    terms = [form.tokens for term in read.terms for form in relevance.forms(term)]
+    ids = [*index.best(terms, CANDIDATES, wanted), *finding.admit(connection, list(waiting), wanted)]
+    rows = _rows(connection, ids, wanted)
+    found = _passages(asked, rows, corpus, limit, size)
+    if found and " " in read.raw:
+        return found
+    # One thing by itself may be a part of a word, which the words of the windows do not tell.
+    literal = _literal(connection, asked, wanted, waiting)
+    if literal and not found:
+        rows |= _rows(connection, literal, wanted)
+        found = _passages(asked, rows, corpus, limit, size)
+    return found or _as_it_stands(read.needle, rows, limit)
+
+
+def _rows(connection: sqlite3.Connection, windows: list[int], wanted: Wanted) -> dict[int, tuple[Any, ...]]:
+    """Return the turns of windows by their number, without those that the session went back behind."""
+    known = finding.turns(connection, list(dict.fromkeys(windows)))
+    return {row[0]: row for rows in known.values() for row in rows if not row[5] or wanted.with_rewound}
+
+
+def _passages(
+    asked: str, rows: dict[int, tuple[Any, ...]], corpus: relevance.Corpus, limit: int, size: int
+) -> list[Found]:
+    found = relevance.passages(asked, [_turn(row) for row in rows.values()], corpus, limit, size)
+    return [
+        Found(tuple(turn.id for turn in one.turns), one.best.id, one.score, _spot(rows[one.best.id][7], asked))
+        for one in found
     ]
-    return found or _as_it_stands(read.needle, rows, at, limit)
 
 
 def _literal(connection: sqlite3.Connection, asked: str, wanted: Wanted, waiting: dict[int, str]) -> list[int]:
@@ -96,11 +105,11 @@ def day(at: int | None) -> str:
     return f"[{moment.day} {MONTHS[moment.month - 1]} {moment.year}, {DAYS[moment.weekday()]}] "
 
 
-def _as_it_stands(needle: str, rows: dict[int, tuple[Any, ...]], at: dict[int, int], limit: int) -> list[Found]:
+def _as_it_stands(needle: str, rows: dict[int, tuple[Any, ...]], limit: int) -> list[Found]:
     """Return the newest turns that hold the query as it stands, where it is no question that anything answers."""
     spots = {turn: words.fold(row[7]).find(needle) for turn, row in rows.items()} if needle else {}
-    held = sorted((turn for turn, spot in spots.items() if spot >= 0), key=lambda turn: (-at[turn], -turn))
-    return [Found((turn,), turn, 0.0, at[turn], spots[turn]) for turn in held[:limit]]
+    held = sorted((turn for turn, spot in spots.items() if spot >= 0), key=lambda turn: (-(rows[turn][4] or 0), -turn))
+    return [Found((turn,), turn, 0.0, spots[turn]) for turn in held[:limit]]
 
 
 def _spot(said: str, asked: str) -> int:

@@ -147,7 +147,7 @@ def _listed(reading: Reading, result: SearchResult, wanted: Wanted, limit: int, 
     from bede.answers import said, talk
 
     numbers = sessions.newest(reading.connection, wanted, limit)
-    found = [talk.Found((number,), number, 0.0, 0, 0) for number in numbers]
+    found = [talk.Found((number,), number, 0.0, 0) for number in numbers]
     kept, missing = said.fitting(said.passages(reading.connection, found), budget)
     return replace(result, passages=tuple(reversed(kept)), passages_left_out=missing)
 
