@@ -6,13 +6,15 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bede.answers.talk import Found
 from bede.identity import timestamp
 from bede.projections import sessions
 from bede.records import Record
 from bede.turns import text_of
+
+if TYPE_CHECKING:
+    from bede.answers.talk import Found
 
 #: Most characters of one turn that are shown; of a longer one the part around what was found, and its ends.
 LONGEST = 6000

@@ -7,53 +7,57 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any, cast
 
-from bede.projections import text
-from bede.projections.memory import KINDS, Memory, text_of, texts_after
-from bede.projections.sessions import Sessions
+from bede.projections.memory import Memory
 from bede.projections.state import Snapshots
 from bede.records import Event
-from bede.repository import Projection
+from bede.repository import Projection, Ripening
 
 
-class Text:
-    """The projection of what memories say: it hands their texts to the index."""
+class Late:
+    """A projection whose room is entered when there is something for it to do: most commands never do."""
 
-    name = text.NAME
-    version = text.VERSION
+    def __init__(self, name: str, version: int, room: str, noun: str, kinds: tuple[str, ...]) -> None:
+        """Name it, say where it is, and which kinds of events it follows."""
+        self.name, self.version = name, version
+        self._room, self._noun, self._kinds = room, noun, frozenset(kinds)
+
+    def _own(self) -> Ripening:
+        from importlib import import_module
+
+        return cast(Ripening, getattr(import_module(f"bede.projections.{self._room}"), self._noun)())
 
     def create(self, connection: sqlite3.Connection) -> None:
-        """Lay the empty index."""
-        text.create(connection)
+        """Lay the empty tables."""
+        self._own().create(connection)
 
     def drop(self, connection: sqlite3.Connection) -> None:
-        """Remove the index."""
-        text.drop(connection)
+        """Remove the tables."""
+        self._own().drop(connection)
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Let them wait in the log; see `gather`."""
-
-    def gather(self, connection: sqlite3.Connection) -> tuple[int, int, text.Batch] | None:
-        """Make ready what waits, when it is worth a batch."""
-        before = text.upto(connection)
-        if not text.is_due(connection, before):
-            return None
-        last, rows = texts_after(connection, before, text.CHUNK)
-        return before, last, text.prepare(connection, rows.items())
-
-    def settle(self, connection: sqlite3.Connection, gathered: tuple[int, int, text.Batch]) -> bool:
-        """Index what was made ready, unless another writer was faster; tell whether it was done."""
-        before, last, batch = gathered
-        is_first = text.upto(connection) == before
-        if is_first:
-            text.add(connection, batch, last)
-        return is_first
+        """Take in those of its kinds."""
+        if self._kinds and any(event.kind in self._kinds for event in events):
+            self._own().follow(connection, events)
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Take the words of these events out of the index."""
-        said = ((event.seq, text_of(event.body)) for event in events if event.kind in KINDS and event.body)
-        text.remove(connection, said)
+        """Remove every trace of these events' payloads."""
+        self._own().forget(connection, events)
+
+    def gather(self, connection: sqlite3.Connection) -> Any | None:
+        """Make ready what waits."""
+        return self._own().gather(connection)
+
+    def settle(self, connection: sqlite3.Connection, gathered: Any) -> bool:
+        """Take in what was made ready."""
+        return self._own().settle(connection, gathered)
 
 
-#: Every projection, in the order in which they follow.
-PROJECTIONS: tuple[Projection, ...] = (Memory(), Snapshots(), Text(), Sessions())
+#: Every projection, in the order in which they follow. Texts wait in the log, so they follow nothing.
+PROJECTIONS: tuple[Projection, ...] = (
+    Memory(),
+    Snapshots(),
+    Late("text", 1, "texts", "Text", ()),
+    Late("sessions", 1, "sessions", "Sessions", ("session", "turn", "rewind")),
+)

@@ -24,7 +24,7 @@ from bede.repository.connection import WAIT, Connection
 from bede.repository.reading import Reading
 from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing
 
-__all__ = ["Projection", "Reading", "Repository", "Writing"]
+__all__ = ["Projection", "Reading", "Repository", "Ripening", "Writing"]
 
 
 def _version(connection: Connection) -> int:
