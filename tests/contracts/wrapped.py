@@ -25,7 +25,10 @@ from pathlib import Path
 from bede.child import run
 keep = int(os.environ.get("KEEP", "16384"))
 ran = run(sys.argv[2:], environment=os.environ, directory=Path(os.environ.get("WHERE", ".")), keep=keep)
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+# Linux lets a process inherit the peak of the one that it was forked from; its own stands elsewhere.
+status = Path("/proc/self/status")
+own = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")] if status.exists() else []
+memory = int(own[0]) if own else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 told = json.dumps({**dataclasses.asdict(ran), "memory": memory})
 Path(sys.argv[1] + ".new").write_text(told)
 os.rename(sys.argv[1] + ".new", sys.argv[1])

@@ -156,9 +156,9 @@ def stored():
             return {event.id for event in reading.walk(reading.spans(reading.tip("main")))}
 
 def fill(size):
-    ids, text = [], "x" * size
-    while True:
-        told = call(store, summary=f"{len(ids)} {text}")
+    ids = []
+    while True:  # What repeats would be packed, and never fill a disk.
+        told = call(store, summary=f"{len(ids)} {os.urandom(size // 2).hex()}")
         if "id" not in told:
             return ids, told
         ids.append(told["id"])
@@ -173,7 +173,7 @@ ids, told = fill(2000)
 tell(told)
 tell([len(ids), set(ids) <= stored(), call(verify)["ok"]])
 tell(call(status)["schema"])
-shell = subprocess.run([sys.executable, "-P", "-m", "bede_cli", "store", "--summary", "x" * 3000], capture_output=True)
+shell = subprocess.run([sys.executable, "-P", "-m", "bede_cli", "store", "--summary", os.urandom(1500).hex()], capture_output=True)
 tell([shell.returncode, shell.stderr.decode()])
 tell(call(purge, [ids[0]], yes=True)["code"])
 tell([call(verify)["ok"], set(ids) <= stored()])

@@ -93,7 +93,7 @@ repository = Repository.open(Path(sys.argv[1]), PROJECTIONS)
 repository.connection.execute("PRAGMA cache_size = 1")  # So that unfinished pages are spilt to the disk.
 with repository.write("store", "ada", 1) as writing:
     for number in range(200):
-        writing.append("main", [Draft("note", {"summary": "x" * 3000 + str(number)}, "ada", 1)])
+        writing.append("main", [Draft("note", {"summary": os.urandom(1500).hex() + str(number)}, "ada", 1)])
     print(os.path.getsize(sys.argv[1] + "-wal"), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
