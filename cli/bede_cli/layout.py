@@ -18,12 +18,19 @@ from rich.text import Text
 from bede_cli.terminal import visible
 
 Body = Mapping[str, Any]
+#: Styles by what they are for.
+ID, GOOD, BAD, QUIET, NAME, KIND = "yellow", "green", "bold red", "dim", "bold", "cyan"
 SHORT = 10
 _ID = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86400, 3600, "hour"), (14 * 86400, 86400, "day"))
 #: Most columns and lines that a table of somebody else's records may have before each record becomes a block.
 _COLUMNS, _LINES = 7, 3
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def text(value: Any, style: str = "") -> Text:

@@ -12,10 +12,27 @@ from collections.abc import Callable, Iterator
 from rich.console import Console, RenderableType, detect_legacy_windows
 from rich.text import Text
 
-from bede_cli.layout import Body, columns, definitions, generic, indented, plain, sentence, text, whole
+from bede_cli import sittings
+from bede_cli.layout import (
+    BAD,
+    GOOD,
+    ID,
+    KIND,
+    NAME,
+    QUIET,
+    Body,
+    columns,
+    counted,
+    definitions,
+    generic,
+    indented,
+    plain,
+    sentence,
+    text,
+    whole,
+)
 
 Page = Callable[[Body], Iterator[RenderableType]]
-ID, GOOD, BAD, QUIET, NAME, KIND = "yellow", "green", "bold red", "dim", "bold", "cyan"
 #: Most lines shown of a failed command's output.
 _TAIL = 5
 _SHORT_KINDS = {
@@ -50,10 +67,6 @@ def render(body: Body, *, width: int | None, coloured: bool) -> str:
 def _kind(event: Body) -> Text:
     kind = str(event.get("kind", ""))
     return text(_SHORT_KINDS.get(kind, kind), KIND)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # Lists of events.
@@ -93,15 +106,16 @@ def _operation(entry: Body) -> tuple[Text, ...]:
 
 
 def search(body: Body) -> Iterator[RenderableType]:
-    """Show each memory with all it says, a blank line between two."""
+    """Show each memory with all it says, then what was said in sessions, a blank line between two."""
     for number, memory in enumerate(body["results"]):
         if number:
             yield Text()
         yield from _memory(memory)
-    if not body["results"]:
+    if not body["results"] and not body.get("passages"):
         yield text("nothing found", QUIET)
+    yield from sittings.passages(body)
     if body["left_out"]:
-        yield text(f"{_count(body['left_out'], 'more result')} left out by the budget", QUIET)
+        yield text(f"{counted(body['left_out'], 'more result')} left out by the budget", QUIET)
     if body["cursor"]:
         yield text(f"more with --cursor {body['cursor']}", QUIET)
 
@@ -229,7 +243,7 @@ def diff(body: Body) -> Iterator[RenderableType]:
         return
     yield sentence("parted at ", (body["base"], ID))
     for sign, side in (("<", first), (">", second)):
-        own = f"  {_count(side['events'], 'event')} of its own"
+        own = f"  {counted(side['events'], 'event')} of its own"
         yield sentence((f"{sign} ", NAME), (side["ref"], NAME), " ", (side["head"], ID), own)
         more = side["events"] - len(side["newest"])
         rest = [text(f"… and {more} older", QUIET)] if more > 0 else []
@@ -251,7 +265,7 @@ def merge(body: Body) -> Iterator[RenderableType]:
     if body["outcome"] == "unchanged":
         yield sentence(branch, " has all of ", (body["merged"], ID), " already")
         return
-    came = f" {'would be ' if body['dry_run'] else ''}{body['outcome']}: {_count(body['events'], 'event')} of "
+    came = f" {'would be ' if body['dry_run'] else ''}{body['outcome']}: {counted(body['events'], 'event')} of "
     reached = sentence(" to ", (body["head"], ID)) if body["head"] else ""
     yield sentence(branch, came, (body["merged"], ID), ", from ", (body["before"], ID), reached)
     if body["taken"]:
@@ -271,7 +285,7 @@ def rollback(body: Body) -> Iterator[RenderableType]:
     did, goes = (" would go back from ", "would go") if planned else (" went back from ", "went")
     yield sentence(branch, did, (body["before"], ID), " to ", (body["head"], ID))
     agents = ", ".join(f"{agent} {count}" for agent, count in body["by_agent"].items())
-    yield sentence(f"{_count(body['events'], 'event')} {goes} out of sight", (f"  ({agents})", QUIET))
+    yield sentence(f"{counted(body['events'], 'event')} {goes} out of sight", (f"  ({agents})", QUIET))
     yield from indented(*_events(body["newest"]), by=2)
     if not planned:
         yield text("'bede undo' brings them back", QUIET)
@@ -324,7 +338,7 @@ def store(body: Body) -> Iterator[RenderableType]:
 
 def anchor(body: Body) -> Iterator[RenderableType]:
     """Show the hash in full length, since it is there to be kept."""
-    scope = f" with {_count(body['events'], 'event')}, project {body['project_id']}"
+    scope = f" with {counted(body['events'], 'event')}, project {body['project_id']}"
     yield sentence("operation ", (f"#{body['operation']}", ID), scope)
     yield whole(body["hash"], NAME)
 
@@ -340,8 +354,8 @@ def purge(body: Body) -> Iterator[RenderableType]:
 
 def verify(body: Body) -> Iterator[RenderableType]:
     """Show whether the history holds, and each thing that does not."""
-    parts = [_count(body["events"], "event"), _count(body["operations"], "operation")]
-    parts += [_count(body["branches"], "branch").replace("branchs", "branches")]
+    parts = [counted(body["events"], "event"), counted(body["operations"], "operation")]
+    parts += [counted(body["branches"], "branch").replace("branchs", "branches")]
     parts += [f"{body['purged']} purged"] if body["purged"] else []
     parts += ["the anchor fits"] if body["anchored"] and body["ok"] else []
     verdict = ("the history holds", GOOD) if body["ok"] else ("the history does NOT hold", BAD)
@@ -356,6 +370,6 @@ PAGES: dict[str, Page] = {
     page.__name__: page
     for page in (
         anchor, auto, branches, checkout, config, context, diff, doctor, fork, init, log, merge, purge, rollback,
-        search, show, status, store, undo, verify,
+        search, show, status, store, undo, verify, sittings.ingest, sittings.recent, sittings.schedule,
     )
 }  # fmt: skip

@@ -353,3 +353,86 @@ def test_pages_of_the_everyday_verbs(memory: Path, bede: Run) -> None:
     refused = bede("merge", "idea", "--pretty")
     assert refused.status == 12 and not refused.out
     assert refused.err.startswith("error: both sides changed") and "- kind decision, key db, ours duckdb" in refused.err
+
+
+SESSION = {"agent": "codex", "session": "s-1", "branch": "main"}
+
+
+def _said(turn: int, by: str, text: str) -> dict[str, Any]:
+    return {"id": f"{turn:064x}", "turn": turn, "by": by, "at": "2020-01-02T03:04:05Z", "text": text}
+
+
+def test_the_page_of_a_search_shows_what_was_said() -> None:
+    turns = [_said(3, "human", "which port?"), _said(4, "assistant", "5433\n[Bash] psql (exit 0)")]
+    passage = SESSION | {"rank": 2, "score": 1.0, "best": 4, "turns": turns}
+    found = {"schema": "search/1", "results": [], "left_out": 0, "cursor": ""}
+    lines = render(found | {"passages": [passage], "passages_left_out": 1}).splitlines()
+    assert lines[0].split() == ["codex", "s-1", "2020-01-02", "on", "main", "#2"]
+    assert [line.split() for line in lines[1:4]] == [
+        ["3", "human", "which", "port?"],
+        [">", "4", "assistant", "5433"],
+        ["[Bash]", "psql", "(exit", "0)"],
+    ]
+    assert lines[4:] == ["1 more passage left out; see --budget"]
+    assert render(found | {"passages": [], "passages_left_out": 0}) == "nothing found\n"
+
+
+def test_the_page_of_the_newest_turns_names_a_session_once() -> None:
+    turns = [SESSION | _said(1, "human", "one"), SESSION | _said(2, "assistant", "two")]
+    turns.append(SESSION | {"agent": "pi", "session": "s-2"} | _said(1, "human", "three"))
+    page = render({"schema": "recent/1", "turns": turns, "left_out": 3})
+    assert page.count("codex  s-1") == 1 and page.count("pi  s-2") == 1 and "3 older turns left out" in page
+    assert page.index("one") < page.index("two") < page.index("pi  s-2") < page.index("three")
+    assert "bede ingest" in render({"schema": "recent/1", "turns": [], "left_out": 0})
+
+
+def test_the_page_of_an_ingest_tells_what_came_in_and_what_did_not() -> None:
+    body = {
+        "schema": "ingest/1", "outcome": "ingested", "project": "/shop", "agents": ["codex"], "sessions": 2,
+        "records": 9, "files": {"read": 2}, "turns": {"new": 5, "repeated": 1}, "problems": {"no_json": 1},
+        "unreadable": [{"path": "/x", "code": "bad_source", "message": "not a file: /x"}], "stored": [],
+    }  # fmt: skip
+    assert render(body).splitlines() == [
+        "took in 2 sessions; turns: 5 new, 1 repeated",
+        "files: 2 read",
+        "skipped 1 record: no_json",
+        "unreadable not a file: /x",
+    ]
+    nothing: dict[str, Any] = {"problems": {}, "unreadable": []}
+    assert render(body | nothing | {"turns": {"repeated": 6}}).startswith("nothing new; turns: 6 repeated\n")
+    assert render(body | nothing | {"turns": {}, "files": {}}).endswith("no transcripts found of codex\n")
+    status = body | {"outcome": "status"}
+    row = {"agent": "codex", "model": "m", "sessions": 1, "turns": 2, "windows": 0}
+    assert [line.split() for line in render(status | {"stored": [row]}).splitlines()] == [
+        ["agent", "model", "sessions", "turns", "windows"],
+        ["codex", "m", "1", "2", "0"],
+    ]
+    assert "no session is stored yet" in render(status)
+
+
+def test_the_page_of_a_schedule_tells_each_step_and_the_last_run() -> None:
+    body: dict[str, Any] = {
+        "schema": "schedule/1", "outcome": "absent", "using": "", "every": "", "command": "", "command_found": False,
+        "last_run": None, "next_run_at": "", "log": "/log", "steps": [], "dry_run": False, "warnings": [],
+    }  # fmt: skip
+    assert render(body).splitlines() == ["nothing is scheduled here; 'bede schedule install' does it", "log: /log"]
+    step = {"does": "run", "path": "", "command": "crontab -", "text": "*/15 * * * * bede\n"}
+    planned = render(body | {"steps": [step], "dry_run": True})
+    assert planned.splitlines() == ["would do", "run crontab -", "    */15 * * * * bede", "log: /log"]
+    ran = {"at": "2020-01-02T03:04:05Z", "outcome": "done", "turns": {"new": 2}}
+    stands = {"outcome": "inactive", "using": "cron", "every": "15m", "command": "bede ingest", "warnings": ["off"]}
+    assert render(body | stands | {"last_run": ran}).splitlines() == [
+        "inactive: every 15m by cron: bede ingest",
+        "warning: off",
+        "last run: 2020-01-02, done; turns: 2 new",
+        "log: /log",
+    ]
+
+
+@given(ANY_TEXT, st.integers(40, 120))
+def test_what_was_said_does_nothing_to_a_terminal(said: str, width: int) -> None:
+    turn = SESSION | {"session": said, "branch": said} | _said(1, said, said)
+    passage = turn | {"rank": 1, "best": 1, "turns": [turn]}
+    found = {"schema": "search/1", "results": [], "passages": [passage], "left_out": 0, "cursor": ""}
+    for body in (found, {"schema": "recent/1", "turns": [turn], "left_out": 0}):
+        assert not RAW.search(render(body, width=width))

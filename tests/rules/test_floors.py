@@ -47,6 +47,7 @@ FLOORS: dict[str, float] = {
     "bede_cli.layout": 6.2,
     "bede_cli.manual": 6.2,
     "bede_cli.pipe": 6.2,
+    "bede_cli.sittings": 6.25,
     "bede_cli.pages": 6.3,
     "bede_cli.output": 7,
     "bede_cli.exits": 7,

@@ -1,0 +1,119 @@
+"""Pages about agents' sessions: what was said in them, how they were taken in, and the schedule that does it.
+
+A turn is one block: its place, who spoke, what was said; the turn that answers a question has a mark. As in `pages`,
+nothing is shown that the JSON does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from bede_cli.layout import BAD, GOOD, ID, KIND, NAME, QUIET, Body, columns, counted, indented, plain, sentence, text
+
+#: Who is not worth a colour: nobody said it.
+_UNSAID = frozenset(("injected", "notification", "interrupt", "compact-summary"))
+
+
+def passages(body: Body) -> Iterator[RenderableType]:
+    """Yield what was found in sessions: each passage under its agent and session, the turn that answers marked."""
+    for number, passage in enumerate(body.get("passages", ())):
+        if number or body["results"]:
+            yield Text()
+        turns = passage["turns"]
+        yield _heading(passage, turns[0]["at"] if turns else "", f"#{passage['rank']}")
+        yield from _turns(turns, passage["best"])
+    if body.get("passages_left_out"):
+        yield text(f"{counted(body['passages_left_out'], 'more passage')} left out; see --budget", QUIET)
+
+
+def recent(body: Body) -> Iterator[RenderableType]:
+    """Show the newest turns, those that follow one another in a session under one heading."""
+    runs = groupby(body["turns"], lambda turn: (turn["agent"], turn["session"]))
+    for number, (_, run) in enumerate(runs):
+        turns = list(run)
+        if number:
+            yield Text()
+        yield _heading(turns[0], turns[0]["at"])
+        yield from _turns(turns)
+    if body["left_out"]:
+        yield text(f"{counted(body['left_out'], 'older turn')} left out; see --budget", QUIET)
+    elif not body["turns"]:
+        yield text("no turns; 'bede ingest' takes them in, and with --status tells whose there are", QUIET)
+
+
+def _heading(told: Body, at: str, *marks: str) -> Text:
+    where = [f"on {told['branch']}"] if told.get("branch") else []
+    rest = "  ".join((plain(at), *where, *marks))
+    return sentence((told["agent"], NAME), "  ", (told["session"], ID), (f"  {rest}", QUIET))
+
+
+def _turns(turns: Iterable[Body], best: int | None = None) -> Iterator[RenderableType]:
+    rows = []
+    for turn in turns:
+        by = turn["by"]
+        style = GOOD if by == "human" else QUIET if by in _UNSAID else KIND
+        place = sentence((">" if turn["turn"] == best else " ", BAD), f"{turn['turn']:>4}")
+        rows.append((place, text(by, style), text(turn["text"].strip("\n"), QUIET if by in _UNSAID else "")))
+    if rows:
+        yield columns(rows, fixed=2)
+
+
+def ingest(body: Body) -> Iterator[RenderableType]:
+    """Tell what came in and what did not; or what is stored."""
+    if body["outcome"] == "status":
+        yield from _stored(body)
+        return
+    did = "would read" if body["outcome"] == "planned" else "took in"
+    turns = ", ".join(f"{count} {name}" for name, count in body["turns"].items())
+    if body["turns"].keys() & {"new", "revised"}:
+        yield sentence((f"{did} ", GOOD), f"{counted(body['sessions'], 'session')}; turns: {turns}")
+    else:
+        yield text(f"nothing new; turns: {turns}" if turns else "nothing new", QUIET)
+    files = ", ".join(f"{count} {name}" for name, count in body["files"].items())
+    yield text(f"files: {files}" if files else f"no transcripts found of {plain(list(body['agents']))}", QUIET)
+    for reason, count in body["problems"].items():
+        yield sentence(("skipped ", BAD), f"{counted(count, 'record')}: {reason}")
+    for item in body["unreadable"]:
+        yield sentence(("unreadable ", BAD), item["message"])
+
+
+def _stored(body: Body) -> Iterator[RenderableType]:
+    if not body["stored"]:
+        yield text("no session is stored yet; 'bede ingest' takes them in", QUIET)
+        return
+    names = ("agent", "model", "sessions", "turns", "windows")
+    head = [text(name, QUIET) for name in names]
+    rows = [[text(row[name], NAME if name == "agent" else "") for name in names] for row in body["stored"]]
+    yield columns([head, *rows], fixed=5)
+
+
+def schedule(body: Body) -> Iterator[RenderableType]:
+    """Tell what wakes `ingest` here, how the last run went, and each step that was or would be done."""
+    if body["outcome"] == "absent" and not body["steps"]:
+        yield text("nothing is scheduled here; 'bede schedule install' does it", QUIET)
+    elif body["using"]:
+        state = GOOD if body["outcome"] != "inactive" else BAD
+        yield sentence((body["outcome"], state), f": every {body['every']} by {body['using']}: {body['command']}")
+    else:
+        yield text("would do" if body["dry_run"] else body["outcome"], GOOD)
+    for warning in body["warnings"]:
+        yield sentence(("warning: ", "yellow"), warning)
+    for step in body["steps"]:
+        yield sentence((f"{step['does']} ", KIND), step["path"] or step["command"])
+        if step["text"]:
+            yield from indented(text(step["text"].rstrip("\n"), QUIET))
+    if body["last_run"]:
+        yield from _last(body["last_run"])
+    if body["next_run_at"]:
+        yield sentence(("next run: ", QUIET), plain(body["next_run_at"]))
+    yield sentence(("log: ", QUIET), body["log"])
+
+
+def _last(run: Body) -> Iterator[RenderableType]:
+    turns = ", ".join(f"{count} {name}" for name, count in (run.get("turns") or {}).items()) or "nothing new"
+    said = run.get("message") or f"turns: {turns}"
+    yield sentence(("last run: ", QUIET), f"{plain(run.get('at', ''))}, {run.get('outcome', '')}; {said}")
