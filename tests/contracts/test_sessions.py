@@ -100,6 +100,12 @@ class TestRows:
         append(store, turn(1, parts=calls))
         assert rows(store, "SELECT path FROM touched ORDER BY path") == [("a.py",), ("d.py",)]
 
+    @pytest.mark.parametrize("asked", ["a.py", "./a.py", "src/a.py", "/shop/src/a.py", "\\shop\\src\\a.py"])
+    def test_a_changed_file_is_known_however_agent_and_reader_spell_it(self, store, asked):
+        spelt = ["src/a.py", "/shop/src/a.py", "src\\a.py", "/other/ba.py"]
+        append(store, told("session", cwd="/shop"), *(turn(n, parts=[edit(path)]) for n, path in enumerate(spelt)))
+        assert len(sessions.newest(store.connection, sessions.Wanted(path=asked), 9)) == 3
+
     def test_a_turn_told_again_takes_the_place_of_the_first(self, store):
         drafts = [turn(number) for number in range(1, 80)]
         append(store, *drafts)

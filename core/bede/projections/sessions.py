@@ -311,8 +311,9 @@ def where(wanted: Wanted) -> tuple[str, list[Any]]:
     if not wanted.with_rewound:
         clause += " AND t.rewound = 0"
     if wanted.path:
+        spelt = "replace('/' || s.cwd || '/' || c.path, char(92), '/')"
         clause += " AND EXISTS (SELECT 1 FROM touched c WHERE c.turn = t.id AND (c.path = ?"
-        clause += " OR substr(replace(c.path, char(92), '/'), -length(?)) = ?))"
+        clause += f" OR substr({spelt}, -length(?)) = ?))"
         end = "/" + wanted.path.replace("\\", "/").removeprefix("./").lstrip("/")
         values += (wanted.path, end, end)
     return clause, values
