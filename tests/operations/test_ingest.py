@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -12,10 +13,12 @@ import pytest
 from contracts.written import NAMES, codex, heard, identity, names, place, session, take, texts
 
 from bede.context import Context
+from bede.engines import tokens
 from bede.errors import Busy, UsageError
 from bede.intake.projects import LOCK
 from bede.operations.ingest import ingest
 from bede.operations.init import init
+from bede.operations.recent import recent
 from bede.turnstile import held
 
 
@@ -193,6 +196,16 @@ def test_status_of_all_projects_is_their_sum(home, project, context, others):
         ("claude-code", "claude-x", 2, 4)
     ]
     assert other.is_dir()
+
+
+@pytest.mark.parametrize("budget", [200, 300, 600, 2000])
+def test_the_newest_turns_fill_a_budget_and_stay_within_it(budget, home, project, context):
+    place(home, "s").write_bytes(session("s", project, 40))
+    take(context)
+    answer = recent(context, turns_=40, budget=budget)
+    assert answer.turns and answer.turns[-1].text == heard("s", 40)[0]
+    assert len(answer.turns) + answer.left_out == 40
+    assert tokens.fits(json.dumps(answer.to_json(), ensure_ascii=False), budget)
 
 
 def test_again_reads_all_and_says_nothing_twice(home, project, context):

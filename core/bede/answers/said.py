@@ -130,7 +130,7 @@ def _gap(size: int) -> str:
     return f"\n[… {size:,} characters left out …]\n" if size else ""
 
 
-def within(found: Sequence[Turn], budget: int, room: int = 200) -> tuple[list[Turn], int]:
+def within(found: Sequence[Turn], budget: int, room: int = 40) -> tuple[list[Turn], int]:
     """Return as many of the turns, in order, as a budget of tokens has room for, and how many had none.
 
     The first that does not fit is cut to the room that is left, if there is enough of it to be of use. `room` is kept
