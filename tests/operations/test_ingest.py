@@ -186,6 +186,13 @@ def test_status_tells_what_is_stored_and_reads_nothing(home, project, context):
     ]
 
 
+def test_status_tells_of_the_agents_that_are_named(home, project, context):
+    place(home, "s").write_bytes(session("s", project, 4))
+    _rollout(home, "c", project)
+    take(context)
+    assert [row.agent for row in ingest(context, status=True, agent=["codex"]).stored] == ["codex"]
+
+
 def test_status_of_all_projects_is_their_sum(home, project, context, others):
     one, other = others
     for root in (project, one):

@@ -137,6 +137,8 @@ def _noted(context: Context, wanted: Wanted) -> IngestResult:
 
 def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, is_all: bool) -> IngestResult:
     rows = _stored(context, is_all) if is_status else []
+    if wanted.agents != _agents(None):
+        rows = [row for row in rows if row[0] in wanted.agents]
     return IngestResult(
         outcome="status" if is_status else "planned" if wanted.is_dry else "ingested",
         project="" if is_all else str(context.project.root),
