@@ -97,7 +97,8 @@ def schedule(body: Body) -> Iterator[RenderableType]:
         yield text("nothing is scheduled here; 'bede schedule install' does it", QUIET)
     elif body["using"]:
         state = GOOD if body["outcome"] != "inactive" else BAD
-        yield sentence((body["outcome"], state), f": every {body['every']} by {body['using']}: {body['command']}")
+        done = f"would be {body['outcome']}" if body["dry_run"] else body["outcome"]
+        yield sentence((done, state), f": every {body['every']} by {body['using']}: {body['command']}")
     else:
         yield text("would do" if body["dry_run"] else body["outcome"], GOOD)
     for warning in body["warnings"]:

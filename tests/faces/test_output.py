@@ -419,6 +419,8 @@ def test_the_page_of_a_schedule_tells_each_step_and_the_last_run() -> None:
     step = {"does": "run", "path": "", "command": "crontab -", "text": "*/15 * * * * bede\n"}
     planned = render(body | {"steps": [step], "dry_run": True})
     assert planned.splitlines() == ["would do", "run crontab -", "    */15 * * * * bede", "log: /log"]
+    about = {"outcome": "installed", "using": "cron", "every": "15m", "command": "bede ingest", "dry_run": True}
+    assert render(body | about).startswith("would be installed: every 15m by cron: bede ingest\n")
     ran = {"at": "2020-01-02T03:04:05Z", "outcome": "done", "turns": {"new": 2}}
     stands = {"outcome": "inactive", "using": "cron", "every": "15m", "command": "bede ingest", "warnings": ["off"]}
     assert render(body | stands | {"last_run": ran}).splitlines() == [
