@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import stat
 import subprocess
@@ -19,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from bede import diary
+from bede import diary, sources
 from bede.context import Context
 from bede.errors import Conflict, Unavailable, UsageError
 from bede.operations import load
-from bede.operations.schedule import _HOMES, schedule
+from bede.operations.schedule import _HOMES, _NAMED, schedule
 from bede.timers.machine import Machine
 from bede_cli import grammar
 
@@ -66,7 +67,7 @@ class Host:
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
         self.environment = {**os.environ, "PATH": str(programs)}
-        for name in _HOMES:
+        for name in (*_HOMES, *_NAMED):
             if not name.startswith("XDG_"):
                 self.environment.pop(name, None)
 
@@ -199,7 +200,7 @@ def test_a_dry_run_shows_what_is_then_done(host):
 def test_what_is_written_is_private_and_runs(host):
     said = shlex.quote(str(host.folder / "said"))
     host.bede.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" "$CODEX_HOME" > {said}\n')
-    host.environment["CODEX_HOME"] = "/it's 100 % \"there\""
+    host.environment["CODEX_HOME"] = '/it\'s 100 % "there"'
     host("install")
     assert stat.S_IMODE(host.script.stat().st_mode) == 0o600
     line = host.crontab.read_text().rstrip("\n")
@@ -232,12 +233,29 @@ def test_only_what_a_run_needs_is_carried(host):
         "CLAUDE_CONFIG_DIR": "/c",
         "BEDE_STORE_WAIT": "3",
         "XDG_DATA_HOME": str(host.home / ".local/share"),
+        "XDG_STATE_HOME": str(host.home / ".local/state"),
     }
     assert any("BEDE_API_KEY" in line for line in result.warnings)
     assert "Ab3Ab3" not in json.dumps(result.to_json())
     del host.environment["BEDE_RUN_ID"]
     assert host("install").outcome == "changed"
     assert _exported(host)["BEDE_AGENT_ID"] == "ada"
+
+
+def test_a_name_below_another_folder_is_carried_as_it_stands(host):
+    host.environment |= {"OPENCODE_DB": "team.db", "OMP_CONFIG_DIR": ".pi", "COPILOT_HOME": "~/copilot"}
+    host("install")
+    assert (
+        _exported(host).items()
+        >= {"OPENCODE_DB": "team.db", "OMP_CONFIG_DIR": ".pi", "COPILOT_HOME": "~/copilot"}.items()
+    )
+
+
+def test_whatever_moves_a_transcript_is_carried():
+    """A run on a schedule finds what the same command finds by hand."""
+    moved = re.compile(r'"([A-Z]+(?:_[A-Z]+)*_(?:HOME|DIR|DB|PORTABLE|APPDATA))"')
+    texts = [path.read_text("utf-8") for path in Path(sources.__file__).parent.rglob("*.py")]
+    assert {name for text in texts for name in moved.findall(text)} == {*_HOMES, *_NAMED}
 
 
 @pytest.mark.parametrize("value", ["a\x1bb", "a\0b", "\udcff", "\r"])
@@ -313,9 +331,7 @@ def test_a_crontab_that_refuses_leaves_nothing(host):
     assert host.everything() == before
 
 
-@pytest.mark.parametrize(
-    "every", ["", "0m", "15", "15s", "-1m", "1.5h", "25h", "2d", "1441m", "٣m", "1m\n*", "99999m"]
-)
+@pytest.mark.parametrize("every", ["", "0m", "15", "15s", "-1m", "1.5h", "25h", "2d", "1441m", "٣m", "1m\n*", "99999m"])
 def test_an_age_that_is_none_is_refused(host, every):
     for action in ("install", "status", "remove"):
         with pytest.raises(UsageError):

@@ -30,9 +30,12 @@ _RUN = ("ingest", "--all", "--quiet")
 _DAY = 24 * 60
 #: Where the agents keep their transcripts, if not where they always do.
 _HOMES = (
-    "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "PI_CODING_AGENT_DIR",
-    "GEMINI_CLI_HOME", "COPILOT_HOME",
+    "CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "PI_CODING_AGENT_DIR",
+    "PI_CODING_AGENT_SESSION_DIR", "OMP_CODING_AGENT_DIR", "GEMINI_CLI_HOME", "COPILOT_HOME", "VSCODE_PORTABLE",
+    "VSCODE_APPDATA", "CURSOR_DATA_DIR", "CURSOR_CONFIG_DIR",
 )  # fmt: skip
+#: The same, where a relative value means the same wherever a run begins.
+_NAMED = ("OPENCODE_DB", "OMP_CONFIG_DIR", "PI_CONFIG_DIR")
 #: What binds a call to one project or to one run; a schedule serves every project.
 _OF_A_CALL = {"BEDE_DIR", "BEDE_BRANCH", "BEDE_TASK_ID", "BEDE_RUN_ID", "BEDE_CONTEXT_FILE"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -224,13 +227,18 @@ def _carried(environment: Mapping[str, str], directory: Path) -> Iterator[tuple[
     of_a_call = _OF_A_CALL | ({"BEDE_AGENT_ID"} if "BEDE_RUN_ID" in environment else set())
     for name, value in sorted(environment.items()):
         ours = name.startswith("BEDE_") and _NAME.fullmatch(name) and name not in of_a_call
-        if not value or not (ours or name in _HOMES):
-            continue
-        if name in _HOMES or name in ("BEDE_CONFIG_DIR", "BEDE_DATA_DIR"):
-            if name.startswith("XDG_") and not value.startswith("/"):
-                continue  # The rule is to ignore it.
-            value = str(directory / value)
-        yield name, value
+        told = _placed(name, value, directory) if ours or name in _HOMES or name in _NAMED else ""
+        if told:
+            yield name, told
+
+
+def _placed(name: str, value: str, directory: Path) -> str:
+    """Return a variable's value as it means the same from any folder; '' where it means nothing."""
+    if not value or not (name in _HOMES or name in ("BEDE_CONFIG_DIR", "BEDE_DATA_DIR")):
+        return value
+    if name.startswith("XDG_"):
+        return value if value.startswith("/") else ""  # The rule is to ignore it.
+    return value if name in _HOMES and value.startswith("~") else str(directory / value)
 
 
 def _elsewhere(environment: Mapping[str, str]) -> Iterator[str]:
@@ -288,9 +296,7 @@ def _result(
     )
 
 
-def _concerns(
-    standing: list[Standing], is_there: bool, last: dict[str, Any] | None, now: int
-) -> Iterator[str]:
+def _concerns(standing: list[Standing], is_there: bool, last: dict[str, Any] | None, now: int) -> Iterator[str]:
     """Yield what is not as it should be about a schedule that stands."""
     again = "'bede schedule install' mends it"
     for item in standing[1:]:
