@@ -108,7 +108,7 @@ complete -c bede -n '__bede_verb ""; or __bede_verb help' -a ingest -d 'Take in 
 complete -c bede -n '__bede_verb ingest' -l agent -x -d 'Only these agents\' sessions'
 complete -c bede -n '__bede_verb ingest' -l since -x -d 'Only files changed since a date, time, or age such as 3d'
 complete -c bede -n '__bede_verb ingest' -l path -r -F -d 'This transcript, whosever it is'
-complete -c bede -n '__bede_verb ingest' -l all -d 'For every registered project, not only this one'
+complete -c bede -n '__bede_verb ingest' -l all -d 'For every registered project, noted in the schedule\'s log'
 complete -c bede -n '__bede_verb ingest' -l status -d 'Only tell what is stored'
 complete -c bede -n '__bede_verb ingest' -l thoughts -d 'Keep the models\' readable reasoning too'
 complete -c bede -n '__bede_verb ingest' -l keep-raw -d 'Keep a compressed copy of the records, without secrets'

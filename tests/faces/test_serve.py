@@ -544,6 +544,8 @@ def test_every_tool_is_annotated_and_described(tools: Tools) -> None:
         }
         assert tool["title"] and tool["description"]
         assert "Raises:" not in tool["description"] and "--" not in tool["description"]
+        named = {flag.replace("-", "_") for flag in serve._FLAG.findall(verb.function.__doc__ or "")}
+        assert named <= tool["inputSchema"]["properties"].keys(), "told of an argument that the tool has not"
         assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
 
 

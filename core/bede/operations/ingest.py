@@ -75,7 +75,7 @@ def ingest(
     agent: Annotated[list[str] | None, Field("Only these agents' sessions")] = None,
     since: Annotated[str, Field("Only files changed since a date, time, or age such as 3d")] = "",
     path: Annotated[list[Path] | None, Field("This transcript, whosever it is", cli_only=True)] = None,
-    all_: Annotated[bool, Field("For every registered project, not only this one", cli_only=True)] = False,
+    all_: Annotated[bool, Field("For every registered project, noted in the schedule's log", cli_only=True)] = False,
     status: Annotated[bool, Field("Only tell what is stored")] = False,
     thoughts: Annotated[bool, Field("Keep the models' readable reasoning too")] = False,
     keep_raw: Annotated[bool, Field("Keep a compressed copy of the records, without secrets", cli_only=True)] = False,
@@ -86,8 +86,7 @@ def ingest(
     """Take in what coding agents left on disk: the sessions that worked in this project, each turn once.
 
     Only what is new is read. A session belongs to the project that holds the folder it worked in; what tells no
-    folder is left alone unless --path names it. Secrets never reach the disk. What a run with --all did is noted in the
-    log that `bede schedule status` reads.
+    folder is left alone until somebody names its file. Secrets never reach the disk.
     """
     from bede.intake.projects import Wanted
 
