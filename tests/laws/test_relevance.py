@@ -208,6 +208,15 @@ def test_what_was_laid_into_the_context_comes_after_what_was_said() -> None:
     assert [one.turn.by for one in rank("retry limit", turns, corpus(turns))] == ["assistant", "injected"]
 
 
+def test_instructions_alone_answer_only_what_they_know_most_of() -> None:
+    laid = session("Skills: use a tool to build; keep going where one is missing.", number=1, by="injected")
+    turns = [*laid, *session("The cart module has no tests.", number=2), *FILLER]
+    assert rank("why did the release build break?", turns, corpus(turns)) == []
+    assert rank("which tool is used where one is missing?", turns, corpus(turns))[0].turn == laid[0]
+    told = [*turns, *session("The build runs out of memory.", number=3)]
+    assert rank("why did the release build break?", told, corpus(told))[0].turn == told[-1]
+
+
 def test_forms_are_asked_of_the_index_in_its_own_stems() -> None:
     for term in words.question("she went to the colour shelves").terms:
         assert forms(term)[0] == term
