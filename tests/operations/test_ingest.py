@@ -19,6 +19,7 @@ from bede.intake.projects import LOCK
 from bede.operations.ingest import ingest
 from bede.operations.init import init
 from bede.operations.recent import recent
+from bede.operations.show import show
 from bede.turnstile import held
 
 
@@ -184,6 +185,13 @@ def test_status_tells_what_is_stored_and_reads_nothing(home, project, context):
         ("claude-code", "claude-x", 1, 4),
         ("codex", "", 1, 3),
     ]
+
+
+def test_a_turn_is_shown_as_what_every_view_sees(home, project, context):
+    place(home, "s").write_bytes(session("s", project, 2))
+    take(context)
+    shown = show(context, recent(context).turns[0].id)
+    assert (shown.kind, shown.status) == ("turn", "active")
 
 
 def test_status_tells_of_the_agents_that_are_named(home, project, context):

@@ -12,6 +12,9 @@ from bede.projections.memory import endings
 from bede.records import Record
 from bede.repository import Reading
 
+#: What was said in sessions belongs to no branch: every view sees it.
+_EVERYWHERE = ("session", "turn", "rewind")
+
 
 @dataclass(frozen=True, slots=True)
 class ShowResult(Record):
@@ -44,7 +47,8 @@ def show(
         place = reading.resolve(id)
         event = reading.load([place.seq])[place.seq]
         parents = reading.load(event.parents)
-        status, ender = _status(context, reading, place.seq, at)
+        is_seen = event.kind in _EVERYWHERE
+        status, ender = ("active", "") if is_seen else _status(context, reading, place.seq, at)
         return ShowResult(
             id=event.id,
             kind=event.kind,
