@@ -508,7 +508,8 @@ class ProjectionContract:
         names = [
             row[0] for row in run("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY 1")
         ]
-        canonical = "project event event_key indexed line stretch ref operation worktree cursor projection".split()
+        canonical = {"project", "event", "event_key", "indexed", "line", "stretch"}
+        canonical |= {"ref", "operation", "worktree", "cursor", "projection"}
         return {name: run(f'SELECT * FROM "{name}"').fetchall() for name in names if name not in canonical}
 
     def test_it_is_followed_event_by_event_as_it_is_built_at_once(self, store):

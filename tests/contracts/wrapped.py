@@ -27,7 +27,8 @@ keep = int(os.environ.get("KEEP", "16384"))
 ran = run(sys.argv[2:], environment=os.environ, directory=Path(os.environ.get("WHERE", ".")), keep=keep)
 # Linux lets a process inherit the peak of the one that it was forked from; its own stands elsewhere.
 status = Path("/proc/self/status")
-own = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")] if status.exists() else []
+told = status.read_text().splitlines() if status.exists() else []
+own = [line.split()[1] for line in told if line.startswith("VmHWM")]
 memory = int(own[0]) if own else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 told = json.dumps({**dataclasses.asdict(ran), "memory": memory})
 Path(sys.argv[1] + ".new").write_text(told)

@@ -139,7 +139,8 @@ class Walker:
 
 def derived(repository: Repository) -> dict[str, list[tuple[object, ...]]]:
     """Return every row of every derived table, in order of its columns."""
-    canonical = set("project event event_key indexed line stretch ref operation worktree cursor".split())
+    canonical = {"project", "event", "event_key", "indexed", "line", "stretch"}
+    canonical |= {"ref", "operation", "worktree", "cursor"}
     with repository.snapshot() as reading:
         run = reading.connection.execute
         tables = [
