@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from contracts.written import place, session, take
 
 from bede.context import Context
 from bede.errors import BedeError, Conflict, Corrupt, NotFound, Unavailable, UsageError
@@ -197,6 +198,19 @@ def test_everything_derived_is_built_again(context):
     assert (result.events, result.projections) == (4, ("memory", "state", "text", "sessions"))
     assert search(context, "k").results == before
     assert verify(context).ok
+
+
+@pytest.mark.parametrize("name", ["text", "pane"])
+def test_an_index_that_does_not_say_what_it_holds_is_damage_that_reindex_mends(home, project, context, name):
+    store(context, summary="a walrus on the ice")
+    place(home, "ours").write_bytes(session("ours", project, 4))
+    take(context)
+    _change(context, f"DELETE FROM {name}_state")
+    with pytest.raises(Corrupt) as refused:
+        search(context, "walrus")
+    assert "reindex" in refused.value.hint
+    reindex(context)
+    assert len(search(context, "walrus").results) == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from bede.projections import panes
+from bede.projections import holding, panes
 from bede.projections.sessions import Wanted, where
 from bede.repository import log
 from bede.turns import text_of
@@ -101,8 +101,7 @@ class Index:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        state = "SELECT rows, chars, oldest, newest FROM pane_state"
-        self.rows, self.chars, self._oldest, self._newest = connection.execute(state).fetchone()
+        self.rows, self.chars, self._oldest, self._newest, _ = holding.state(connection, panes.NAME)
         self._counts: dict[tuple[str, ...], int] = {}
 
     def count(self, tokens: tuple[str, ...]) -> int:

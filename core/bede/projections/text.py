@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
-from bede.projections import words
+from bede.projections import holding, words
 from bede.projections.words import Scale, Sought
 
 #: The index of memories; whoever keeps another says its name, which its tables begin with.
@@ -94,7 +94,7 @@ class Batch:
 
 def upto(connection: sqlite3.Connection, name: str = NAME) -> int:
     """Return the seq of the last event that was looked at; what came after it waits."""
-    return int(connection.execute(f"SELECT upto FROM {name}_state").fetchone()[0])
+    return holding.state(connection, name)[4]
 
 
 def is_due(connection: sqlite3.Connection, upto: int) -> bool:
@@ -256,8 +256,7 @@ class _Search:
         self.scores: dict[int, float] = {}
         self.whole: set[int] = set()
         self.passed: set[int] = set()
-        state = connection.execute(f"SELECT rows, chars, oldest, newest FROM {self.name}_state").fetchone()
-        self.rows, self.chars, self.oldest, self.newest = state
+        self.rows, self.chars, self.oldest, self.newest, _ = holding.state(connection, name)
         self.fresh = {seq: (text, words.fold(text)) for seq, text in waiting.items()}
         self.total = self.rows + len(self.fresh)
         self.torn = False
