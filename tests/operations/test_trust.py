@@ -213,6 +213,27 @@ def test_an_index_that_does_not_say_what_it_holds_is_damage_that_reindex_mends(h
     assert len(search(context, "walrus").results) == 1
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM text_words_data",
+        "DELETE FROM text_words_config",
+        "DROP TABLE text_words_data",
+        "DROP TABLE text_words_config",
+        "DROP TABLE text_words_idx",
+        "UPDATE text_words_data SET block = x'ff'",
+    ],
+)
+def test_an_index_that_sqlite_itself_cannot_open_is_built_again(context, statement):
+    store(context, summary="a walrus on the ice")
+    context.repository.close()
+    _change(context, statement)
+    with closing(Context(directory=context.directory, agent="tester")) as fresh:
+        assert reindex(fresh).events == 2
+        assert len(search(fresh, "walrus").results) == 1
+        assert fresh.repository.integrity() == ["ok"]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
 def test_a_purge_keeps_the_file_private(context):
     purge(context, [store(context, summary="one").id], yes=True)

@@ -1,10 +1,21 @@
-"""What an index of words says it holds."""
+"""What an index of words says it holds, and how it is let go, also where either is damaged.
+
+All of it is derived: whatever is wrong here, `bede reindex` mends it, and nothing here stands in its way.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 
 from bede.errors import Corrupt
+
+#: The least that FTS5 wants to find before it takes a table for its own: the newest layout, and no rows.
+_LEAST = (
+    "CREATE TABLE IF NOT EXISTS {table}_data (id INTEGER PRIMARY KEY, block BLOB)",
+    "CREATE TABLE IF NOT EXISTS {table}_config (k PRIMARY KEY, v) WITHOUT ROWID",
+    "INSERT OR REPLACE INTO {table}_data VALUES (1, x''), (10, x'00000000000000')",
+    "INSERT OR REPLACE INTO {table}_config VALUES ('version', 4)",
+)
 
 
 def state(connection: sqlite3.Connection, name: str) -> tuple[int, int, int, int, int]:
@@ -18,3 +29,13 @@ def state(connection: sqlite3.Connection, name: str) -> tuple[int, int, int, int
         raise Corrupt(f"the index {name!r} does not say what it holds", hint="run 'bede reindex'")
     rows, chars, oldest, newest, upto = row
     return rows, chars, oldest, newest, upto
+
+
+def drop(connection: sqlite3.Connection, table: str) -> None:
+    """Remove a table of FTS5. One that is damaged, which FTS5 does not even let go, is first made an empty one."""
+    try:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    except sqlite3.DatabaseError:
+        for statement in _LEAST:
+            connection.execute(statement.format(table=table))
+        connection.execute(f"DROP TABLE IF EXISTS {table}")

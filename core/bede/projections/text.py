@@ -79,7 +79,8 @@ def create(connection: sqlite3.Connection, name: str = NAME) -> None:
 
 def drop(connection: sqlite3.Connection, name: str = NAME) -> None:
     """Remove the tables."""
-    for table in ("words", "term", "state"):
+    holding.drop(connection, f"{name}_words")
+    for table in ("term", "state"):
         connection.execute(f"DROP TABLE IF EXISTS {name}_{table}")
 
 
