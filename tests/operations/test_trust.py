@@ -14,9 +14,12 @@ from contracts.written import place, session, take
 from bede.context import Context
 from bede.errors import BedeError, Conflict, Corrupt, NotFound, Unavailable, UsageError
 from bede.operations.anchor import anchor
+from bede.operations.checkout import checkout
+from bede.operations.fork import fork
 from bede.operations.purge import purge
 from bede.operations.reindex import reindex
 from bede.operations.search import search
+from bede.operations.show import show
 from bede.operations.store import store
 from bede.operations.verify import verify
 from bede.projections import PROJECTIONS
@@ -232,6 +235,23 @@ def test_an_index_that_sqlite_itself_cannot_open_is_built_again(context, stateme
         assert reindex(fresh).events == 2
         assert len(search(fresh, "walrus").results) == 1
         assert fresh.repository.integrity() == ["ok"]
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM stretch", "UPDATE stretch SET position = position + 1"])
+def test_where_lines_go_on_is_laid_again(context, statement):
+    ids = [store(context, summary="on the main branch").id]
+    fork(context, "side")
+    checkout(context, "side")
+    ids.append(store(context, summary="beside it, something else").id)
+    checkout(context, "main")
+    ids.append(store(context, summary="back again with a third thing").id)
+    before = [row.id for row in search(context, "main thing else branch", at="main").results]
+    _change(context, statement)
+    assert not verify(context).ok
+    reindex(context)
+    assert verify(context).ok
+    assert [row.id for row in search(context, "main thing else branch", at="main").results] == before
+    assert show(context, "main~1").id == ids[0]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")

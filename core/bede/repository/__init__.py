@@ -19,7 +19,7 @@ from typing import Any
 from bede.errors import BedeError, Busy, Conflict, TooNew
 from bede.records import Draft, Event, Verdict
 from bede.repository import connection as door
-from bede.repository import journal, log, refs, schema
+from bede.repository import journal, lines, log, refs, schema
 from bede.repository.connection import WAIT, Connection
 from bede.repository.reading import Reading
 from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing
@@ -178,6 +178,7 @@ class Repository:
     def _rebuild(self) -> int:
         """Build the projections again, inside the caller's transaction."""
         count = 0
+        lines.lay(self.connection)
         log.forget_index(self.connection)
         log.index(self.connection)
         for projection in self._projections:

@@ -41,6 +41,15 @@ def begin(connection: sqlite3.Connection, seq: int, line: int, position: int) ->
     connection.execute("INSERT INTO stretch VALUES (?, ?, ?)", (seq, line, position))
 
 
+def lay(connection: sqlite3.Connection) -> None:
+    """Lay all stretches anew, from the places of the events."""
+    connection.execute("DELETE FROM stretch")
+    connection.execute(
+        "INSERT OR IGNORE INTO stretch SELECT e.seq, e.line, e.position FROM event e LEFT JOIN event b"
+        " ON b.seq = e.seq - 1 AND b.seq = e.parent AND b.line = e.line WHERE b.seq IS NULL"
+    )
+
+
 def end(connection: sqlite3.Connection, line: int) -> int:
     """Return the position of a line's last event."""
     (position,) = connection.execute(
