@@ -15,6 +15,7 @@ from bede.context import Context
 from bede.errors import BedeError, Conflict, Corrupt, NotFound, Unavailable, UsageError
 from bede.operations.anchor import anchor
 from bede.operations.checkout import checkout
+from bede.operations.doctor import doctor
 from bede.operations.fork import fork
 from bede.operations.purge import purge
 from bede.operations.reindex import reindex
@@ -212,6 +213,7 @@ def test_an_index_that_does_not_say_what_it_holds_is_damage_that_reindex_mends(h
     with pytest.raises(Corrupt) as refused:
         search(context, "walrus")
     assert "reindex" in refused.value.hint
+    assert {check.name: check for check in doctor(context).checks}["projections"].outcome == "fail"
     reindex(context)
     assert len(search(context, "walrus").results) == 1
 
@@ -235,6 +237,27 @@ def test_an_index_that_sqlite_itself_cannot_open_is_built_again(context, stateme
         assert reindex(fresh).events == 2
         assert len(search(fresh, "walrus").results) == 1
         assert fresh.repository.integrity() == ["ok"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM event_key WHERE seq = 2",
+        "UPDATE event_key SET prefix = x'0000000000000000' WHERE seq = 2",
+        "DELETE FROM indexed",
+        "UPDATE indexed SET seq = 9999",
+    ],
+)
+def test_an_event_that_its_id_does_not_find_is_found_by_doctor(context, statement):
+    first = store(context, summary="a walrus on the ice").id
+    reindex(context)
+    _change(context, statement)
+    checks = {check.name: check for check in doctor(context).checks}
+    assert (checks["indexes"].outcome, checks["history"].outcome) == ("fail", "ok")
+    assert "reindex" in checks["indexes"].hint
+    reindex(context)
+    assert show(context, first[:16]).id == first
+    assert {check.name: check for check in doctor(context).checks}["indexes"].outcome == "ok"
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM stretch", "UPDATE stretch SET position = position + 1"])

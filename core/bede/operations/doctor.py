@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from bede.answers import talk
 from bede.answers.ranking import find
 from bede.context import Context
 from bede.errors import BedeError, RepositoryNotFound
 from bede.operation import operation
 from bede.places import DATABASE, FOLDER
 from bede.projections.memory import Filter, newest
+from bede.projections.sessions import Wanted
 from bede.projections.state import state_at
 from bede.records import Record
 from bede.repository import registry
@@ -148,6 +150,10 @@ def _projections(context: Context) -> Iterator[Check]:
         state_at(reading.connection, place.line, place.position)
         found = newest(reading.connection, reading.spans(place), Filter(status="all"), 1)
         find(reading, reading.spans(place), "bede", Filter(), 1, context.now())
+        talk.find(reading.connection, "bede", Wanted(), 1)
+        if not reading.is_indexed():
+            yield Check("indexes", "fail", "not every event can be found by its id", "run 'bede reindex'")
+            return
     yield Check("indexes", "ok", "all answer" if found else "all answer, and there is no memory yet")
 
 

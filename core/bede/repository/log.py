@@ -156,6 +156,19 @@ def index(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE indexed SET seq = (SELECT max(seq) FROM event)")
 
 
+def is_indexed(connection: sqlite3.Connection) -> bool:
+    """Tell whether every event can be found by its id; looks at each of them."""
+    rows = connection.execute("SELECT seq FROM indexed").fetchall()
+    if len(rows) != 1 or rows[0][0] > last(connection):
+        return False
+    lost = connection.execute(
+        "SELECT 1 FROM event e WHERE seq <= ? AND NOT EXISTS"
+        " (SELECT 1 FROM event_key k WHERE k.prefix = substr(e.id, 1, 8) AND k.seq = e.seq) LIMIT 1",
+        rows[0],
+    )
+    return lost.fetchone() is None
+
+
 def forget_index(connection: sqlite3.Connection) -> None:
     """Empty `event_key`, so that it can be filled anew."""
     connection.execute("DELETE FROM event_key")

@@ -29,6 +29,10 @@ class Reading:
         """Return where a ref's event lies; NotFound where there is no such ref."""
         return log.place(self.connection, refs.tip(self.connection, ref))
 
+    def is_indexed(self) -> bool:
+        """Tell whether every event can be found by its id; looks at each of them."""
+        return log.is_indexed(self.connection)
+
     def place(self, seq: int) -> Place:
         """Return where the event of an arrival number lies."""
         return log.place(self.connection, seq)
