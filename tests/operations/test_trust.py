@@ -239,6 +239,19 @@ def test_an_index_that_sqlite_itself_cannot_open_is_built_again(context, stateme
         assert fresh.repository.integrity() == ["ok"]
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM text_words_data", "DELETE FROM text_words_config"])
+def test_of_a_damaged_index_it_is_said_that_no_backup_is_needed(context, statement):
+    store(context, summary="a walrus on the ice")
+    context.repository.close()
+    _change(context, statement)
+    with closing(Context(directory=context.directory, agent="tester")) as fresh:
+        with pytest.raises(Corrupt) as refused:
+            search(fresh, "walrus")
+        assert "reindex" in refused.value.hint
+        assert "backup" not in refused.value.hint
+        assert verify(fresh).ok
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -334,6 +334,8 @@ def _translate(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> BedeErr
     text = f"{path}: {error}"
     if _is_busy(error):
         return Busy(f"another process holds the store: {text}", hint="try again")
+    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB or "vtable" in text or "fts5" in text:
+        return Corrupt(f"an index is damaged: {text}", hint="run 'bede reindex', then 'bede verify'")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return Corrupt(f"the database is damaged: {text}", hint="run 'bede verify', then restore a backup")
     if code == sqlite3.SQLITE_FULL:

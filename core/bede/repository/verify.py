@@ -220,7 +220,7 @@ class _Walk:
         laid = {row[0]: row[1:] for row in self.connection.execute("SELECT seq, line, position FROM stretch")}
         for seq in laid.keys() | self.stretches.keys():
             if laid.get(seq) != self.stretches.get(seq):
-                self.hold("stretch", seq, "it is not where the events of its line are")
+                self.hold("stretch", seq, "it is not where the events of its line are; 'bede reindex' lays it anew")
 
     def operations(self) -> None:
         """Recompute the chain, and replay every move of a ref on the way."""
