@@ -13,13 +13,14 @@ from bede.records import Record
 
 @dataclass(frozen=True, slots=True)
 class PurgeResult(Record):
-    """Which events say nothing any more."""
+    """Which events say nothing any more; `warning` tells where their text may stand still."""
 
     SCHEMA: ClassVar[str] = "purge/1"
 
     outcome: str
     purged: tuple[str, ...]
     already: tuple[str, ...]
+    warning: str = ""
 
 
 @operation(effect="host", destructive=True)
@@ -34,7 +35,7 @@ def purge(
     """Destroy the payloads of events for good: text, salt, index entries and caches.
 
     The events stay as hashes and `verify` still passes. Free pages and the write-ahead log are wiped too; copies of the
-    file elsewhere are not in reach. Without --yes it only tells what would go.
+    file elsewhere, and of transcripts, are not in reach. Without --yes it only tells what would go.
     """
     actor = context.actor(agent_id)
     with context.repository.snapshot() as reading:
@@ -57,7 +58,10 @@ def purge(
         _wipe(context)
     already = tuple(event.id for event in events.values() if event.body is None)
     word = "unchanged" if not gone else "purged" if yes else "planned"
-    return PurgeResult(word, tuple(event.id for event in gone), already)
+    raw = context.project.folder / "raw"
+    is_copied = raw.exists() and any(event.kind == "turn" for event in events.values())
+    warning = f"copies of the transcripts, kept by 'ingest --keep-raw', are not touched: {raw}" if is_copied else ""
+    return PurgeResult(word, tuple(event.id for event in gone), already, warning)
 
 
 def _wipe(context: Context) -> None:
