@@ -253,6 +253,17 @@ def test_a_copy_stands_for_the_file(home, project, context, clock, tmp_path):
     assert _elsewhere(tmp_path, clock, copy) == before
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_purge_tells_of_the_copies_that_it_does_not_reach(home, project, context, keeps):
+    place(home, "s").write_bytes(session("s", project, 2))
+    take(context, keep_raw=keeps)
+    note = store(context, summary="a note that stands in no transcript").id
+    with context.repository.snapshot() as reading:
+        turn = reading.connection.execute("SELECT e.id FROM turn t JOIN event e USING (seq)").fetchone()[0].hex()
+    assert bool(purge(context, [turn], yes=True, include_others=True).warning) == keeps
+    assert purge(context, [note], yes=True).warning == ""
+
+
 def _elsewhere(tmp_path: Path, clock: object, *paths: Path) -> list[str]:
     """Return what a new project finds in files that are named to it."""
     folder = tmp_path / "elsewhere"
