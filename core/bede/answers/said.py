@@ -24,7 +24,7 @@ END = 300
 
 @dataclass(frozen=True, slots=True)
 class Turn(Record):
-    """One turn of a session. `left_out` counts the characters that are not shown; `rank` and `score` are a search's."""
+    """One turn of a session. `left_out` counts the characters that are not shown."""
 
     SPARSE = True
 
@@ -39,8 +39,6 @@ class Turn(Record):
     branch: str = ""
     cwd: str = ""
     files: tuple[str, ...] = ()
-    rank: int | None = None
-    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +95,9 @@ def _numbered(
         yield number, _turn(tuple(row), bodies[number], around.get(number, 0))
 
 
-def turns(connection: sqlite3.Connection, numbers: Sequence[int], around: dict[int, int] | None = None) -> list[Turn]:
-    """Return turns by their numbers, in that order; those that were purged are left out.
-
-    `around` says where in a turn's text the found place is, so that a long one is cut around it.
-    """
-    found = dict(_numbered(connection, numbers, around or {}))
+def turns(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Turn]:
+    """Return turns by their numbers, in that order; those that were purged are left out."""
+    found = dict(_numbered(connection, numbers, {}))
     return [found[number] for number in numbers if number in found]
 
 

@@ -18,7 +18,8 @@ from typing import Any, Literal
 
 from bede.errors import BadSource, Unavailable
 from bede.sources import jsonl
-from bede.sources.gemini.text import instant, list_of, parts, quoted, text_of, texts
+from bede.sources.gemini.text import instant, parts, texts
+from bede.sources.loose import list_of, quoted, text_of
 from bede.sources.port import Item, Rewind, Session, Tally, World
 
 AGENT = "gemini-cli"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Literal
 
+from bede.sources.loose import dict_of, list_of, quoted, text_of
 from bede.sources.port import Call, Edit, Prompt, Reply, Result, Sort, Speaker, Tally, Thought, Usage, tail
 
 #: Most wrappers that are taken from before one text.
@@ -132,7 +133,7 @@ def _call(call: Any, name: str, calls: dict[str, int], tally: Tally) -> Iterator
         return
     identity, tool = text_of(call.get("id")) or f"{name}:{call['name']}", call["name"]
     identity = _own(identity, calls)
-    arguments, display = _dict(call.get("args")), _dict(call.get("resultDisplay"))
+    arguments, display = dict_of(call.get("args")), dict_of(call.get("resultDisplay"))
     sort, target = _aim(tool, arguments)
     edits = _edits(tool, arguments, display)
     yield f"{name}:call:{quoted(identity)}", Call(identity, tool, target, sort, edits), None
@@ -261,25 +262,6 @@ def instant(value: Any) -> tuple[int | None, Literal["", "us", "ms", "s", "min"]
     micros = (delta.days * 86400 + delta.seconds) * 1_000_000 + delta.microseconds
     fraction = re.search(r"\.([0-9]+)", value)
     return micros, "s" if not fraction else "ms" if len(fraction[1]) <= 3 else "us"
-
-
-def quoted(name: str) -> str:
-    """Return an id as a part of a key, so that its colons divide nothing."""
-    return name.replace("%", "%25").replace(":", "%3A")
-
-
-def text_of(value: Any) -> str:
-    """Return a string, an empty one for anything else."""
-    return value if isinstance(value, str) else ""
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    """Return a list, an empty one for anything else."""
-    return value if isinstance(value, list) else []
 
 
 def _count(value: Any) -> int:

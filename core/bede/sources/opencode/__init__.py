@@ -18,7 +18,8 @@ from typing import Any, Literal
 from bede.errors import BadSource, Unavailable
 from bede.sources import jsonl
 from bede.sources.foreign import Foreign, opened
-from bede.sources.opencode.text import Message, dict_of, items, list_of, text_of
+from bede.sources.loose import dict_of, list_of, text_of
+from bede.sources.opencode.text import Message, items
 from bede.sources.port import Item, Tally, World
 
 AGENT = "opencode"

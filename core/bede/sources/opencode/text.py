@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from bede.sources import patch
+from bede.sources.loose import dict_of, list_of, quoted, text_of
 from bede.sources.port import (
     Call,
     Edit,
@@ -349,26 +350,6 @@ def _times(record: dict[str, Any]) -> dict[str, Any]:
 def _time(value: Any) -> int | None:
     """Return microseconds for milliseconds."""
     return value * 1000 if type(value) is int and 0 < value < 1 << 48 else None
-
-
-def quoted(name: str) -> str:
-    """Return an id as a part of a key, so that its colons divide nothing."""
-    return name.replace("%", "%25").replace(":", "%3A")
-
-
-def text_of(value: Any) -> str:
-    """Return a string, an empty one for anything else."""
-    return value if isinstance(value, str) else ""
-
-
-def dict_of(value: Any) -> dict[str, Any]:
-    """Return an object, an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    """Return a list, an empty one for anything else."""
-    return value if isinstance(value, list) else []
 
 
 def _whole(value: Any) -> int | None:
