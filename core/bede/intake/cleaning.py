@@ -110,13 +110,7 @@ def _edit(edit: Edit) -> Edit:
     )
 
 
-_SEEN: dict[str, str] = {}
-
-
+@lru_cache(maxsize=512)  # There are few, and they come again and again.
 def _short(text: str) -> str:
-    """Return a model's or tool's name without secrets; there are few, and they come again and again."""
-    if text not in _SEEN:
-        if len(_SEEN) > 500:
-            _SEEN.clear()
-        _SEEN[text] = clean(text)
-    return _SEEN[text]
+    """Return a model's or tool's name without secrets."""
+    return clean(text)
