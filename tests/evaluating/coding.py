@@ -22,7 +22,7 @@ BUDGETS = (1000, 2000, 4000)
 
 def evaluate(data: Path, transcripts: Path | None) -> dict[str, dict[str, Any]]:
     """Return recall by category: in the first passages, and within so many tokens of them."""
-    root = transcripts or data.parent.parent / "transcripts"
+    root = (transcripts or data.resolve().parent.parent / "transcripts").resolve()
     questions = [json.loads(line) for line in data.read_text("utf-8").splitlines() if line.strip()]
     by_files: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
     for question in questions:
@@ -48,7 +48,8 @@ def evaluate(data: Path, transcripts: Path | None) -> dict[str, dict[str, Any]]:
 def _fill(context: Context, root: Path, files: tuple[str, ...]) -> None:
     every = (path for path in sorted(root.rglob("*")) if path.is_file() and "synthetic" not in path.parts)
     paths = [path for path in (every if files == ("all",) else (root / name for name in files)) if _is_known(path)]
-    ingest(context, path=paths)
+    if not ingest(context, path=paths).turns.get("new"):
+        raise SystemExit(f"nothing to search in {root}: {', '.join(files)}")
 
 
 def _is_known(path: Path) -> bool:
