@@ -28,7 +28,7 @@ _AGENT = re.compile(r"[^\W_][\w.@:+-]{0,127}")
 _TASK = re.compile(r"[^\W_][\w./@:#+-]{0,127}")
 _LABEL = re.compile(r"[a-z][a-z0-9_-]*:[\w./@#+-]+")
 _BRANCH = re.compile(r"[^\W_][\w.+-]*(/[^\W_][\w.+-]*)*")
-_RESERVED = frozenset({"head", "sessions", "coordination", "worktrees"})
+_RESERVED = frozenset({"head", "sessions", "coordination", "worktrees", "bundles"})
 
 
 def canonical(value: Any) -> bytes:
@@ -37,15 +37,19 @@ def canonical(value: Any) -> bytes:
     Raises:
         UsageError: the value has no such form (NaN, a lone surrogate, nesting over 64 levels, a foreign type).
     """
-    _check_depth(value)
     try:
-        return _ENCODE(value).encode()
+        text = _ENCODE(value)
+        # As many brackets as levels at least: most values need no walk.
+        if text.count("{") + text.count("[") > DEPTH:
+            _check_depth(value)
+        return text.encode()
     except UnicodeEncodeError as error:
         raise UsageError(
             "text holds a lone surrogate, which no encoding can store",
             hint="replace the broken character and try again",
         ) from error
     except (ValueError, TypeError, RecursionError) as error:
+        _check_depth(value)
         raise UsageError(f"value cannot be written as JSON: {error}") from error
 
 

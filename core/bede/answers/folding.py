@@ -9,7 +9,7 @@ from typing import Any
 
 from bede.answers.brief import Section, sentence
 from bede.projections.state import State
-from bede.records import Event, Place
+from bede.records import Place
 from bede.repository import Reading
 
 #: Events that are looked through for recent ones, and loaded at once for one section.
@@ -76,11 +76,12 @@ def _overruled(reading: Reading, pairs: Sequence[list[int]]) -> Section:
 
 def _recent(reading: Reading, place: Place, limit: int, known: set[int]) -> Section:
     """Return the newest events that no other section shows."""
-    found: list[Event] = []
-    for event in islice(reading.walk(reading.spans(place)), _LOOKED):
-        if len(found) >= limit or event.kind == "project":
+    found: list[int] = []
+    for seq, kind in islice(reading.kinds_of(reading.spans(place)), _LOOKED):
+        if len(found) >= limit or kind == "project":
             break
         # A run that is not its command's latest says nothing that still holds.
-        if event.seq not in known and event.kind != "run":
-            found.append(event)
-    return Section("Recent events", [sentence(event, short=True) for event in found], len(found))
+        if seq not in known and kind != "run":
+            found.append(seq)
+    events = reading.load(found)
+    return Section("Recent events", [sentence(events[seq], short=True) for seq in found], len(found))

@@ -38,7 +38,7 @@ class Late:
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take in those of its kinds."""
-        if self._kinds and any(event.kind in self._kinds for event in events):
+        if self._kinds and not self._kinds.isdisjoint([event.kind for event in events]):
             self._own().follow(connection, events)
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,40 @@ def _version(connection: Connection) -> int:
     return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
+class _Write:
+    """One write transaction, to be used with `with`. A class, since every append comes by: see `Immediate`."""
+
+    __slots__ = ("_fence", "_journal", "_note", "_repository", "_transaction", "_writing")
+
+    def __init__(self, repository: Repository, verb: str, actor: str, at: int, note: dict[str, Any]) -> None:
+        self._repository, self._journal, self._note = repository, (verb, actor, at), note
+
+    def __enter__(self) -> Writing:
+        repository = self._repository
+        self._transaction = door.Immediate(repository.connection, repository._wait)
+        self._transaction.__enter__()
+        try:
+            self._writing = repository._begin(self._note)
+            self._fence = repository.guard(repository.connection, self._journal[1]) if repository.guard else None
+        except BaseException as error:
+            self._transaction.__exit__(type(error), error, None)
+            raise
+        return self._writing
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            try:
+                if self._fence and (self._writing._events or self._writing._moves or self._note):
+                    self._note["lease"] = self._fence
+                self._writing.close(*self._journal)
+            except BaseException as failure:
+                self._transaction.__exit__(type(failure), failure, None)
+                raise
+        self._transaction.__exit__(kind, error, trace)
+        if error is None:
+            self._repository._done(self._writing)
+
+
 class Repository:
     """One open database file."""
 
@@ -41,6 +75,8 @@ class Repository:
         self.connection = connection
         self.path = connection.path
         self.read_only = read_only
+        #: Asked at the beginning of every write, with its actor: it raises, or returns what the operation notes of it.
+        self.guard: Callable[[Connection, str], dict[str, Any]] | None = None
         self._projections = projections
         self._wait = wait
         self._head: Head | None = None
@@ -70,10 +106,19 @@ class Repository:
         return repository
 
     @classmethod
-    def create(cls, path: Path, projections: Sequence[Projection], *, actor: str, at: int) -> Repository:
+    def create(
+        cls,
+        path: Path,
+        projections: Sequence[Projection],
+        *,
+        actor: str,
+        at: int,
+        fill: Callable[[Connection], None] | None = None,
+    ) -> Repository:
         """Make the file, readable by its owner alone, with a project's identity and its first event.
 
-        It appears under its name when it is whole, so that nobody meets half of it, whenever this process ends.
+        `fill` writes these instead, where the project is a copy of another. It appears under its name when it is whole,
+        so that nobody meets half of it, whenever this process ends.
 
         Raises:
             Conflict: there is a file already.
@@ -84,7 +129,7 @@ class Repository:
             try:
                 os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 draft.chmod(0o600)
-                _lay(draft, actor, at)
+                _lay(draft, fill or (lambda connection: _begin(connection, actor, at)))
                 with closing(cls.open(draft, projections)) as repository:
                     # All of it has to be in the one file: closing would try as much, and be silent if that failed.
                     door.retry(repository._truncate, WAIT)
@@ -104,8 +149,7 @@ class Repository:
         with door.snapshot(self.connection, self._wait):
             yield Reading(self.connection)
 
-    @contextmanager
-    def write(self, verb: str, actor: str, at: int, note: dict[str, Any] | None = None) -> Iterator[Writing]:
+    def write(self, verb: str, actor: str, at: int, note: dict[str, Any] | None = None) -> _Write:
         """Hold the one write transaction; what it did becomes one operation of the journal.
 
         A `note` given here may be filled until the end. All or nothing: an exception inside leaves no trace.
@@ -115,18 +159,21 @@ class Repository:
             Busy: another writer held it past the deadline.
         """
         self._check_writable()
-        with door.Immediate(self.connection, self._wait):
-            head, self._head = self._head, None
-            version = _version(self.connection)
-            if head is None or head.version != version:
-                head = Head(self.connection, version)
-                self._agree()
-            before = head.last
-            writing = Writing(self.connection, head, self._projections, {} if note is None else note)
-            yield writing
-            writing.close(verb, actor, at)
-        self._head = head
-        if head.last // ROUND > before // ROUND:
+        return _Write(self, verb, actor, at, {} if note is None else note)
+
+    def _begin(self, note: dict[str, Any]) -> Writing:
+        """Return what the transaction that has just begun writes with; the newest rows may be known already."""
+        head, self._head = self._head, None
+        version = _version(self.connection)
+        if head is None or head.version != version:
+            head = Head(self.connection, version)
+            self._agree()
+        return Writing(self.connection, head, self._projections, note)
+
+    def _done(self, writing: Writing) -> None:
+        """Remember the newest rows of a transaction that was committed, and ripen what is worth it by now."""
+        self._head = writing.newest
+        if writing.newest.last // ROUND > writing.before // ROUND:
             with suppress(BedeError):  # What was written is acknowledged; the next writer can do this as well.
                 self.ripen()
 
@@ -256,7 +303,7 @@ def _publish(draft: Path, path: Path) -> None:
         raise Conflict(f"there is a database already: {path}") from error
 
 
-def _lay(path: Path, actor: str, at: int) -> None:
+def _lay(path: Path, fill: Callable[[Connection], None]) -> None:
     connection = sqlite3.connect(path, isolation_level=None, factory=Connection)
     try:
         connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
@@ -264,12 +311,16 @@ def _lay(path: Path, actor: str, at: int) -> None:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
         schema.create(connection)
-        secret = os.urandom(32)
-        row = (str(uuid.uuid4()), secret, at, schema.MIN_READER, schema.MIN_WRITER, schema.UPGRADE_HINT)
-        connection.execute("INSERT INTO project VALUES (?, ?, ?, ?, ?, ?)", row)
-        writing = Writing(connection, Head(connection), (), {})
-        writing.append(refs.MAIN, [Draft("project", schema.declare(schema.FORMAT, *row), actor, at)])
-        writing.close("init", actor, at)
+        fill(connection)
         connection.execute("COMMIT")
     finally:
         connection.close()
+
+
+def _begin(connection: Connection, actor: str, at: int) -> None:
+    """Give a new project its identity and its first event."""
+    row = (str(uuid.uuid4()), os.urandom(32), at, schema.MIN_READER, schema.MIN_WRITER, schema.UPGRADE_HINT)
+    connection.execute("INSERT INTO project VALUES (?, ?, ?, ?, ?, ?)", row)
+    writing = Writing(connection, Head(connection), (), {})
+    writing.append(refs.MAIN, [Draft("project", schema.declare(schema.FORMAT, *row), actor, at)])
+    writing.close("init", actor, at)

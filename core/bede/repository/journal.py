@@ -8,36 +8,50 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bede.errors import Corrupt, Internal, NotFound
 from bede.identity import ZERO, canonical, operation_hash
-from bede.records import Entry, Move
+from bede.records import Entry, Move, Place
 
 _COLUMNS = "number, verb, actor, at, note, moves, last, hash"
+#: The verbs whose notes may tell of payloads that are gone: what was purged elsewhere comes in as it is.
+PURGING = frozenset({"purge", "bundle", "init"})
+
+
+#: A ref's way from one event to another, neither or one of which may be none.
+Way = tuple[str, Place | None, Place | None]
 
 
 def append(
-    connection: sqlite3.Connection, row: Entry, before: str, names: Mapping[int, str], events: Sequence[str]
+    connection: sqlite3.Connection,
+    number: int,
+    verb: str,
+    actor: str,
+    at: int,
+    note: Mapping[str, Any],
+    ways: Sequence[Way],
+    last: int,
+    before: str,
+    events: Sequence[str],
 ) -> str:
     """Write one operation and return its hex hash.
 
-    `row` is the operation without its hash, `before` the hash of the one before it, `names` the hex ids of the
-    events that its moves name (`-` for 0), `events` the ids that it appended, in order of arrival.
+    `before` is the hash of the operation before it, `last` the newest event's arrival number, `events` the hex ids of
+    those it appended, in order of arrival.
 
     Raises:
         Internal: a name does not fit on its line, so that the hash would prove nothing.
     """
-    if "\n" in row.verb + row.actor or any(" " in item.ref or "\n" in item.ref for item in row.moves):
-        raise Internal(f"operation {row.number} has a name with a space or a line feed")
-    text = canonical(row.note).decode() if row.note else ""
-    named = spell(row.moves, names.__getitem__)
-    value = operation_hash(before, row.number, row.verb, row.actor, row.at, text, named, events)
-    connection.execute(
-        "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (row.number, row.verb, row.actor, row.at, text, spell(row.moves, str), row.last, value),
-    )
+    if "\n" in verb + actor or any(" " in ref or "\n" in ref for ref, _, _ in ways):
+        raise Internal(f"operation {number} has a name with a space or a line feed")
+    text = canonical(note).decode() if note else ""
+    named = "".join([f"{ref} {old.id if old else '-'} {new.id if new else '-'}\n" for ref, old, new in ways])
+    moves = "".join([f"{ref} {old.seq if old else 0} {new.seq if new else 0}\n" for ref, old, new in ways])
+    value = operation_hash(before, number, verb, actor, at, text, named, events)
+    row = (number, verb, actor, at, text, moves, last, value)
+    connection.execute("INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
     return value.hex()
 
 
@@ -67,7 +81,8 @@ def backwards(connection: sqlite3.Connection) -> Iterator[Entry]:
 def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
     """Return what is left of purged bodies, by arrival number: what they ended, and of which turn they told."""
     left: dict[int, dict[str, Any]] = {}
-    for (note,) in connection.execute("SELECT note FROM operation WHERE verb = 'purge' AND note <> ''"):
+    query = "SELECT note FROM operation WHERE verb IN ('purge', 'bundle', 'init') AND note <> ''"
+    for (note,) in connection.execute(query):
         try:
             told = json.loads(note)
             left.update((int(seq), {"ends": ends}) for seq, ends in told.get("ends", {}).items())
@@ -75,11 +90,6 @@ def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise Corrupt("the note of a purge is unreadable", hint="run 'bede verify'") from error
     return left
-
-
-def spell(moves: Sequence[Move], name: Callable[[int], object]) -> str:
-    """Return moves as lines `REF OLD NEW`, each event written by `name`."""
-    return "".join([f"{item.ref} {name(item.old)} {name(item.new)}\n" for item in moves])
 
 
 def parse(text: str) -> tuple[Move, ...]:

@@ -24,6 +24,8 @@ _BATCH = 500
 PACKED, RECORD, LARGEST = 1024, 128, 256 * 1024 * 1024
 #: From how many bytes on a payload gets the largest window of deflate; a smaller one is quicker to lay out.
 WIDE = 12 * 1024
+#: `json.loads` without its guess at the encoding, which takes as long as a short payload itself.
+_DECODE = json.JSONDecoder().decode
 #: How zlib begins, with either window.
 DEFLATED = (b"h", b"x")
 
@@ -184,22 +186,29 @@ def walk(connection: sqlite3.Connection, seen: Spans, *, kinds: Sequence[str] = 
     """
     import heapq
 
-    streams = [_backwards(connection, line, upto, kinds) for line, upto in seen.items()]
-    yield from heapq.merge(*streams, key=lambda event: -event.seq)
+    streams = [_backwards(connection, _COLUMNS, line, upto, kinds) for line, upto in seen.items()]
+    yield from map(_event, heapq.merge(*streams, key=lambda row: -row[0]))
 
 
-def _backwards(connection: sqlite3.Connection, line: int, upto: int, kinds: Sequence[str]) -> Iterator[Event]:
+def kinds_of(connection: sqlite3.Connection, seen: Spans) -> Iterator[tuple[int, str]]:
+    """Yield arrival number and kind of what a view sees, newest first: where few of many are wanted whole."""
+    import heapq
+
+    streams = [_backwards(connection, "seq, kind", line, upto, ()) for line, upto in seen.items()]
+    yield from heapq.merge(*streams, key=lambda row: -row[0])
+
+
+def _backwards(
+    connection: sqlite3.Connection, columns: str, line: int, upto: int, kinds: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
     marks = f" AND kind IN ({','.join('?' * len(kinds))})" if kinds else ""
     step = 32
     while upto > 0:
         for first, last in reversed(lines.ranges(connection, line, max(1, upto - step + 1), upto)):
-            yield from map(
-                _event,
-                connection.execute(
-                    f"SELECT {_COLUMNS} FROM event WHERE seq BETWEEN ? AND ?{marks} ORDER BY seq DESC",
-                    (first, last, *kinds),
-                ).fetchall(),
-            )
+            yield from connection.execute(
+                f"SELECT {columns} FROM event WHERE seq BETWEEN ? AND ?{marks} ORDER BY seq DESC",
+                (first, last, *kinds),
+            ).fetchall()
         upto -= step
         step = min(step * 4, 4096)
 
@@ -236,7 +245,7 @@ def purge(connection: sqlite3.Connection, seqs: Iterable[int]) -> int:
 
 def _event(row: tuple[Any, ...]) -> Event:
     seq, identity, kind, parent, merged, actor, source, happened_at, line, position, stored = row
-    parents = tuple(seq for seq in (parent, merged) if seq is not None)
+    parents = (parent,) if parent and merged is None else tuple(seq for seq in (parent, merged) if seq is not None)
     return Event(seq, identity.hex(), kind, parents, actor, source, happened_at, line, position, body(stored))
 
 
@@ -290,7 +299,7 @@ def body(stored: Any) -> dict[str, Any] | None:
     if stored is None:
         return None
     try:
-        told = json.loads(unpack(stored))
+        told = _DECODE(unpack(stored).decode())
     except (ValueError, RecursionError) as error:
         raise Corrupt("a payload is not the JSON that was written", hint="run 'bede verify'") from error
     if not isinstance(told, dict):

@@ -94,6 +94,10 @@ class Reading:
         """Return events by arrival number."""
         return log.load(self.connection, seqs)
 
+    def kinds_of(self, seen: Spans) -> Iterator[tuple[int, str]]:
+        """Yield arrival number and kind of what a view sees, newest first."""
+        return log.kinds_of(self.connection, seen)
+
     def walk(self, seen: Spans, kinds: Sequence[str] = ()) -> Iterator[Event]:
         """Yield what a view sees, newest first."""
         return log.walk(self.connection, seen, kinds=kinds)

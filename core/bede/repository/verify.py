@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
 from bede.errors import Corrupt
 from bede.identity import SALT, ZERO, digest, event_id, operation_hash
 from bede.records import Finding, Verdict
+from bede.repository.journal import PURGING
 from bede.repository.log import DEFLATED, unpack
 from bede.repository.schema import declare
 
@@ -80,6 +82,9 @@ class _Walk:
         self.hashes: dict[int, str] = {}
         self.head = ZERO
         self.count = 0
+        self.arrived = 0
+        #: What a copy of a project says of its own secret, where it was not given the project's.
+        self.own: dict[str, Any] = {}
 
     def hold(self, table: str, row: Any, problem: str) -> None:
         """Write down one finding."""
@@ -93,58 +98,54 @@ class _Walk:
             "FROM event ORDER BY seq"
         )
         ends: dict[int, int] = {}
-        for row in rows:
+        while (row := self._plain(rows, ends)) is not None:
             if row[0] > len(self.ids) + _WIDEST:
                 self.hold("event", row[0], "a wide gap in the numbers of arrival lies before it")
                 return
             try:
-                if not self._is_plain(row, ends):
-                    self._event(row, ends)
+                self._event(row, ends)
             except _SENSELESS as error:
                 self.hold("event", row[0], f"the row cannot be read: {error}")
                 self.ids.append("?")
                 self.places.append((0, 0))
 
-    def _is_plain(self, row: tuple[Any, ...], ends: dict[int, int]) -> bool:
-        """Take in a row of the common sort, one that continues its parent's line, if nothing is wrong with it.
+    def _plain(self, rows: Iterator[tuple[Any, ...]], ends: dict[int, int]) -> tuple[Any, ...] | None:
+        """Take in rows of the common sort, that continue their parent's line, up to the first that is not or is wrong.
 
-        Written for speed, since a history is almost nothing else; whatever it does not take goes the long way.
+        Written for speed, since a history is almost nothing else; what it returns has to go the long way.
         """
-        (
-            seq,
-            identity,
-            kind,
-            parent,
-            merged,
-            actor,
-            source,
-            happened_at,
-            payload,
-            line,
-            position,
-            salt,
-            body,
-        ) = row
-        if merged is not None or type(body) is not bytes or type(parent) is not int or not 0 < parent < seq:
-            return False
-        if len(salt) != SALT or "\n" in kind:
-            return False
-        if body[:1] in DEFLATED:
-            body = unpack(body)
-        if seq != len(self.ids) or self.places[parent] != (line, position - 1) or ends.get(line) != position - 1:
-            return False
-        form = (
-            f"bede event 1\nkind {kind}\nparent {self.ids[parent]}\nactor {actor}\nsource {source}\n"
-            f"happened {happened_at}\npayload {payload.hex()}\n"
-        )
-        if sha256(salt + body).digest() != payload or sha256(form.encode()).digest() != identity:
-            return False
-        if parent != seq - 1:
-            self.stretches[seq] = (line, position)
-        self.ids.append(identity.hex())
-        self.places.append((line, position))
-        ends[line] = position
-        return True
+        ids, places = self.ids, self.places
+        number, before, spot = len(ids), ids[-1], places[-1]
+        row: tuple[Any, ...]
+        for row in rows:
+            seq, identity, kind, parent, merged, actor, source, at, payload, line, position, salt, body = row
+            try:
+                if merged is not None or seq != number or len(salt) != SALT or type(body) is not bytes or "\n" in kind:
+                    return row
+                if parent != number - 1:
+                    if type(parent) is not int or not 0 < parent < seq:
+                        return row
+                    before, spot = ids[parent], places[parent]
+                if spot != (line, position - 1) or ends.get(line) != position - 1:
+                    return row
+                if body[:1] in DEFLATED:
+                    body = unpack(body)
+                digest = sha256(salt + body).digest()
+                form = (
+                    f"bede event 1\nkind {kind}\nparent {before}\nactor {actor}\nsource {source}\n"
+                    f"happened {at}\npayload {digest.hex()}\n"
+                )
+                if digest != payload or sha256(form.encode()).digest() != identity:
+                    return row
+            except _SENSELESS:
+                return row
+            if parent != number - 1:
+                self.stretches[seq] = (line, position)
+            number, before, spot = number + 1, identity.hex(), (line, position)
+            ids.append(before)
+            places.append(spot)
+            ends[line] = position
+        return None
 
     def _event(self, row: tuple[Any, ...], ends: dict[int, int]) -> None:
         (
@@ -228,37 +229,47 @@ class _Walk:
             "SELECT number, verb, actor, at, note, moves, last, hash FROM operation ORDER BY number"
         )
         arrived = 0
-        for row in rows:
+        while (row := self._appends(rows, arrived)) is not None:
+            arrived = self.arrived
             self.count += 1
             try:
-                plain = self._is_append(row, arrived)
-                arrived = arrived + 1 if plain else self._operation(row, arrived)
+                arrived = self._operation(row, arrived)
             except _SENSELESS as error:
                 self.hold("operation", row[0], f"the row cannot be read: {error}")
-        if arrived != len(self.ids) - 1:
+        if self.arrived != len(self.ids) - 1:
             self.hold("operation", self.count, "events arrived that no operation appended")
 
-    def _is_append(self, row: tuple[Any, ...], arrived: int) -> bool:
-        """Take in an operation of the common sort, one event appended to one ref, if nothing is wrong with it."""
-        number, verb, actor, at, note, moves, last, stored = row
-        if last != arrived + 1 or last >= len(self.ids) or number != self.count or verb == "purge":
-            return False
-        if "\n" in note:
-            return False
-        ref, _, rest = moves.partition(" ")
-        old = self.tips.get(ref, 0)
-        if rest != f"{old} {last}\n" or type(stored) is not bytes:
-            return False
-        new = self.ids[last]
-        form = (
-            f"bede operation 1\nbefore {self.head}\nnumber {number}\nverb {verb}\nactor {actor}\nat {at}\n"
-            f"note {note}\n{ref} {self.ids[old]} {new}\nevent {new}\n"
-        )
-        if sha256(form.encode()).digest() != stored:
-            return False
-        self.tips[ref] = last
-        self.hashes[number] = self.head = stored.hex()
-        return True
+    def _appends(self, rows: Iterator[tuple[Any, ...]], arrived: int) -> tuple[Any, ...] | None:
+        """Take in operations of the common sort, one event appended to one ref, up to the first other or wrong one.
+
+        Written for speed as `_plain` is.
+        """
+        ids, tips, head, count = self.ids, self.tips, self.head, self.count
+        found: tuple[Any, ...] | None = None
+        for row in rows:
+            number, verb, actor, at, note, moves, last, stored = row
+            try:
+                ref, _, rest = moves.partition(" ")
+                old = tips.get(ref, 0)
+                if last != arrived + 1 or number != count + 1 or rest != f"{old} {last}\n" or verb in PURGING:
+                    found = row
+                    break
+                new = ids[last]
+                form = (
+                    f"bede operation 1\nbefore {head}\nnumber {number}\nverb {verb}\nactor {actor}\nat {at}\n"
+                    f"note {note}\n{ref} {ids[old]} {new}\nevent {new}\n"
+                )
+                if "\n" in note or sha256(form.encode()).digest() != stored:
+                    found = row
+                    break
+            except _SENSELESS:
+                found = row
+                break
+            tips[ref] = arrived = last
+            count = number
+            self.hashes[number] = head = stored.hex()
+        self.head, self.count, self.arrived = head, count, arrived
+        return found
 
     def _operation(self, row: tuple[Any, ...], arrived: int) -> int:
         number, verb, actor, at, note, moves, last, stored = row
@@ -277,8 +288,11 @@ class _Walk:
         if value != stored.hex():
             self.hold("operation", number, "the hash does not follow from the row and the one before")
         self.hashes[number] = self.head = stored.hex()
-        if verb == "purge" and note:
-            self.purged.update(seq for seq in json.loads(note)["seqs"] if type(seq) is int)
+        if verb in PURGING and note:
+            told = json.loads(note)
+            self.purged.update(seq for seq in told.get("seqs", ()) if type(seq) is int)
+            if number == 1 and "own" in told:
+                self.own = {"secret_digest": told["own"]["secret_digest"]}
         return int(last)
 
     def _replay(self, number: int, text: str) -> str:
@@ -310,7 +324,7 @@ class _Walk:
         first = self.connection.execute("SELECT body FROM event WHERE seq = 1").fetchone()
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         try:
-            said, found = json.loads(unpack(first[0])), declare(version, *rows[0])
+            said, found = json.loads(unpack(first[0])) | self.own, declare(version, *rows[0])
             # A newer format may have raised the compatibility numbers; who the project is never changes.
             names = found if said["format"] == version else ("project_id", "secret_digest", "created_at")
             same = all(found[name] == said[name] for name in names)

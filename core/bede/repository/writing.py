@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
-from bede.records import Draft, Entry, Event, Move, Place
+from bede.records import Draft, Event, Place
 from bede.repository import journal, log, refs
 from bede.repository.connection import Connection
 from bede.repository.reading import Reading
@@ -70,16 +71,17 @@ class Writing(Reading):
     ) -> None:
         super().__init__(connection)
         self._note = note
-        self._head = head
+        self.newest = head
+        self.before = head.last
         self._projections = projections
         self._events: list[Event] = []
         self._moves: dict[str, tuple[Place | None, Place | None]] = {}
 
     def find(self, ref: str) -> Place | None:
         """Return where a ref's event lies, None where there is no such ref."""
-        known = self._head.tips.get(ref)
+        known = self.newest.tips.get(ref)
         if known is None and (known := refs.place(self.connection, ref)):
-            self._head.tips[ref] = known
+            self.newest.tips[ref] = known
         return known
 
     def append(self, ref: str, drafts: Sequence[Draft], *, merged: Place | None = None) -> list[Event]:
@@ -92,16 +94,23 @@ class Writing(Reading):
             if draft.source and log.by_source(self.connection, draft.source):
                 continue
             parents = [place for place in (parent, merged) if place]
-            event = log.insert(self.connection, self._head.ends, draft, log.prepare(draft), parents)
+            event = log.insert(self.connection, self.newest.ends, draft, log.prepare(draft), parents)
             parent, merged = Place(event.seq, event.id, event.line, event.position), None
             events.append(event)
         if events:
             self.move(ref, parent)
-            self._head.last = events[-1].seq
+            self.newest.last = events[-1].seq
             self._events += events
             for projection in self._projections:
                 projection.follow(self.connection, events)
         return events
+
+    def adopt(self, events: Sequence[Event]) -> None:
+        """Count events that `union` wrote to this operation, and let every projection follow them."""
+        self.newest.last = events[-1].seq
+        self._events += [replace(event, body=None) for event in events]
+        for projection in self._projections:
+            projection.follow(self.connection, events)
 
     def move(self, ref: str, new: Place | None) -> None:
         """Let a ref name another event, making it where it is new; None deletes it."""
@@ -110,9 +119,9 @@ class Writing(Reading):
             return
         refs.put(self.connection, ref, new.seq if new else 0)
         self._moves[ref] = (self._moves.get(ref, (old, None))[0], new)
-        self._head.tips.pop(ref, None)
+        self.newest.tips.pop(ref, None)
         if new:
-            self._head.tips[ref] = new
+            self.newest.tips[ref] = new
 
     def check_out(self, worktree: str, branch: str) -> None:
         """Remember which branch a worktree is on."""
@@ -142,14 +151,11 @@ class Writing(Reading):
 
     def close(self, verb: str, actor: str, at: int) -> None:
         """End the transaction as one operation of the journal; as none where nothing changed."""
-        names, moves = {0: "-"}, []
-        for ref, (old, new) in self._moves.items():
-            names.update({place.seq: place.id for place in (old, new) if place})
-            if old != new:
-                moves.append(Move(ref, old.seq if old else 0, new.seq if new else 0))
-        if not (moves or self._events or self._note):
+        ways = [(ref, old, new) for ref, (old, new) in self._moves.items() if old != new]
+        if not (ways or self._events or self._note):
             return
-        head = self._head
-        row = Entry(head.number + 1, verb, actor, at, self._note, tuple(moves), head.last, "")
-        head.hash = journal.append(self.connection, row, head.hash, names, [event.id for event in self._events])
+        head, appended = self.newest, [event.id for event in self._events]
         head.number += 1
+        head.hash = journal.append(
+            self.connection, head.number, verb, actor, at, self._note, ways, head.last, head.hash, appended
+        )
