@@ -23,11 +23,15 @@ LOCK = "ingest.lock"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run is asked for. `since` is in microseconds since 1970 (UTC), 0 for ever."""
+    """What a run is asked for. `since` is in microseconds since 1970 (UTC), 0 for ever.
+
+    Files in `paths` are taken whosever they are, unless `is_own` asks for the project's own sessions in them.
+    """
 
     agents: tuple[str, ...]
     since: int = 0
     paths: tuple[Path, ...] = ()
+    is_own: bool = False
     keeps_thoughts: bool = False
     keeps_raw: bool = False
     is_again: bool = False
@@ -41,7 +45,7 @@ def here(context: Context, wanted: Wanted) -> Report:
     Raises:
         Busy: another run is at it.
     """
-    roots = None if wanted.paths else _roots(context, (context.project,))
+    roots = None if wanted.paths and not wanted.is_own else _roots(context, (context.project,))
     report = Report()
     _project(context, context.repository, context.project, wanted, roots, report)
     return report

@@ -49,6 +49,7 @@ class Writer:
     counts: Counter[str] = field(default_factory=Counter)
     _said: dict[int, Counter[bytes]] = field(default_factory=dict)
     _foreseen: set[tuple[str, str]] = field(default_factory=set)
+    _numbers: dict[str, int] = field(default_factory=dict)
     _copied: dict[str, Counter[bytes]] = field(default_factory=dict)
 
     def write(self, told: Sequence[Told], cursor: Cursor | None) -> None:
@@ -91,15 +92,23 @@ class Writer:
 
     def _draft(self, reading: Reading, told: Told) -> Draft | None:
         body = {"session": told.session, **told.body}
-        number = sessions.find(reading.connection, self.agent, told.session) or 0
+        number = self._number(reading, told.session)
         if told.kind == "session":
             return self._told(reading, told, body, number)
         if told.kind == "rewind":
             return self._rewind(reading, told, body, number)
-        if self._is_replayed(reading, number, told.session, body):
+        seq = sessions.event_of(reading.connection, number, body["key"]) if number else 0
+        if self._is_replayed(reading, number, told.session, body, is_told=bool(seq)):
             self.counts["replayed"] += 1
             return None
-        return self._turn(reading, told, body, number)
+        return self._turn(reading, told, body, number, seq)
+
+    def _number(self, reading: Reading, session: str) -> int:
+        """Return the number of a session, 0 while it has none; numbers stay, so they are looked up once."""
+        found = self._numbers.get(session) or sessions.find(reading.connection, self.agent, session) or 0
+        if found:
+            self._numbers[session] = found
+        return found
 
     def _told(self, reading: Reading, told: Told, body: dict[str, Any], session: int) -> Draft | None:
         """Return what a session tells of itself; where its file has no places, only what is not known."""
@@ -115,8 +124,7 @@ class Writer:
         tip = reading.find(ref_of(self.agent, session)) if isinstance(reading, Writing) else None
         return f"{kind} {tip.id if tip else ''}"
 
-    def _turn(self, reading: Reading, told: Told, body: dict[str, Any], session: int) -> Draft | None:
-        seq = sessions.event_of(reading.connection, session, body["key"])
+    def _turn(self, reading: Reading, told: Told, body: dict[str, Any], session: int, seq: int) -> Draft | None:
         old = log.load(reading.connection, [seq])[seq].body if seq else None
         if self.is_again:
             self._load(reading, session)
@@ -151,7 +159,9 @@ class Writer:
         key = self._next("rewind", reading, told.session) if body["whole"] else "rewind"
         return self._new(reading, told, body, key)
 
-    def _is_replayed(self, reading: Reading, session: int, name: str, body: dict[str, Any]) -> bool:
+    def _is_replayed(
+        self, reading: Reading, session: int, name: str, body: dict[str, Any], *, is_told: bool
+    ) -> bool:
         """Tell whether another session has this turn: after a fork, a resumption, a hand-over."""
         connection = reading.connection
         origin = sessions.origin_of(body)
@@ -160,7 +170,7 @@ class Writer:
         if body.get("replayed"):
             parent = sessions.parent_of(connection, session) if session else ""
             return bool(parent) and sessions.find(connection, self.agent, parent) is not None
-        if session and sessions.event_of(connection, session, body["key"]):
+        if is_told:
             return False
         if name not in self._copied:
             self._copied[name] = copies.copied(connection, self.agent, name)

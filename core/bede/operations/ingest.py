@@ -68,6 +68,10 @@ class IngestResult(Record):
         return BadSource.exit_status if self.unreadable else 0
 
 
+#: Seconds that a run which an agent's hook began waits for the one before.
+_PATIENCE = 60.0
+
+
 @operation(effect="append", toolset="sessions", idempotent=True)
 def ingest(
     context: Context,
@@ -75,6 +79,7 @@ def ingest(
     agent: Annotated[list[str] | None, Field("Only these agents' sessions")] = None,
     since: Annotated[str, Field("Only files changed since a date, time, or age such as 3d")] = "",
     path: Annotated[list[Path] | None, Field("This transcript, whosever it is", cli_only=True)] = None,
+    own: Annotated[bool, Field("With --path: only if it is this project's", cli_only=True, hidden=True)] = False,
     all_: Annotated[bool, Field("For every registered project, noted in the schedule's log", cli_only=True)] = False,
     status: Annotated[bool, Field("Only tell what is stored")] = False,
     thoughts: Annotated[bool, Field("Keep the models' readable reasoning too")] = False,
@@ -98,6 +103,8 @@ def ingest(
         agents=agents,
         since=instant(since, context.now()) if since else 0,
         paths=tuple(context.directory / item for item in path or ()),
+        is_own=own,
+        patience=_PATIENCE if own else 0.0,
         keeps_thoughts=thoughts,
         keeps_raw=keep_raw,
         is_again=again,

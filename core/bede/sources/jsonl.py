@@ -24,6 +24,8 @@ TRIES = 200
 
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n"
+#: `json.loads` without its guess at the encoding, which takes as long as a short record itself.
+_STRICT = json.JSONDecoder().decode
 _LAX = json.JSONDecoder(strict=False)
 
 Found = list[tuple[int, Any]]
@@ -111,7 +113,7 @@ def _whole(line: bytes, first: bool) -> Found | None:
     """Return the records of a line that holds nothing else; blanks, padding and a mark at the start are no records."""
     text = line[3:] if first and line.startswith(_BOM) else line
     try:
-        return [(len(line) - len(text), json.loads(text))]
+        return [(len(line) - len(text), _STRICT(text.decode("utf-8", "surrogatepass")))]
     except (ValueError, RecursionError):
         return _glued(line) if text.strip(_PADDING) else []
 
