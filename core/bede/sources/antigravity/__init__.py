@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource
+from bede.sessions import session_of
 from bede.sources import jsonl
 from bede.sources.antigravity.steps import Step, Talk, read
 from bede.sources.port import Item, Session, Tally, World
@@ -211,7 +212,7 @@ def _merged(best: list[Step], more: list[Step]) -> list[Step]:
 
 def _told(path: Path, steps: list[Step], tally: Tally) -> Iterator[Item]:
     folder = _folder(path)
-    name = folder.name if folder else path.parent.name if path.name in LOGS else path.stem
+    name = session_of(AGENT, str(path))
     parent = _parent(folder, steps[0]) if folder else ""
     origin: Literal["", "subagent"] = "subagent" if parent else ""
     talk = Talk(name, bool(parent))

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
+from bede import sessions
 from bede.sources.port import Item, Rewind, Session, Spot, Usage, What
 
 AGENT = "claude-code"
@@ -51,11 +52,7 @@ def begin(spot: Spot, state: State) -> None:
 
 def _session(record: dict[str, Any], spot: Spot, state: State, is_side: bool) -> tuple[str, str]:
     """Return the session a record belongs to and, for a sub-agent's, the session that made it."""
-    session = identity(record.get("sessionId")) or state.get("now") or ""
-    if not session:
-        folders = spot.path.parts
-        at = folders.index("subagents") if "subagents" in folders else 0
-        session = folders[at - 1] if at and state["agent"] else spot.path.stem
+    session = identity(record.get("sessionId")) or state.get("now") or sessions.session_of(AGENT, str(spot.path))
     state["now"] = session
     if (agent := state["agent"]) or is_side:
         agent = identity(record.get("agentId")) or agent

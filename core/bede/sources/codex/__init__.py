@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource
+from bede.sessions import session_of
 from bede.sources.codex.items import EVENTS, ITEMS, RECORDS
-from bede.sources.codex.state import AGENT, SHORT, UUID, Place, Precision, met
+from bede.sources.codex.state import AGENT, SHORT, Place, Precision, met
 from bede.sources.jsonl import LONGEST
 from bede.sources.port import Item, Spot, Tally, World
 
@@ -113,7 +114,7 @@ def whole(path: Path, tally: Tally) -> Iterator[Item]:
 
 def take(record: Any, spot: Spot, state: dict[str, Any], tally: Tally) -> list[Item]:
     """Return the items of one decoded record, of any of the generations."""
-    place = Place(state, tally, f"{spot.offset}.{spot.part}", spot.line, _named(spot.path))
+    place = Place(state, tally, f"{spot.offset}.{spot.part}", spot.line, session_of(AGENT, spot.path.name))
     if not isinstance(record, dict):
         tally.bad("not an object")
     elif "payload" in record:
@@ -125,12 +126,6 @@ def take(record: Any, spot: Spot, state: dict[str, Any], tally: Tally) -> list[I
     if "copied" in state:
         state["copied"] = place.at
     return place.given
-
-
-def _named(path: Path) -> str:
-    """Return the id in a rollout's name; its whole name where there is none."""
-    found = UUID.findall(path.name)
-    return found[-1] if found else path.name.split(".")[0]
 
 
 def _wrapped(place: Place, record: dict[str, Any], tally: Tally) -> None:

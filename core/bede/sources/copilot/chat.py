@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bede.errors import BadSource
+from bede.sessions import session_of
 from bede.sources import jsonl
 from bede.sources.port import (
     Call,
@@ -160,7 +161,7 @@ def _below(state: Any, step: Any, empty: Any) -> Any:
 
 
 def _session(state: dict[str, Any], path: Path, tally: Tally) -> Iterator[Item]:
-    session = text(state.get("sessionId")) or path.stem
+    session = session_of("copilot", str(path), text(state.get("sessionId")))
     requests = list(map(mapping, sequence(state.get("requests"))))
     agents = [mapping(request.get("agent")) for request in requests]
     known = Session(

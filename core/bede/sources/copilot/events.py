@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bede.errors import BadSource
+from bede.sessions import session_of
 from bede.sources import jsonl
 from bede.sources.port import (
     Call,
@@ -100,7 +101,7 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
         BadSource: nothing in it can be read.
     """
     beside = scalars(path.with_name("workspace.yaml"))
-    name = path.parent.name if path.name == "events.jsonl" else path.stem
+    name = session_of("copilot", str(path))
     reading = _Reading(name, Session("copilot", title=beside.get("name") or beside.get("summary", "")))
     records = 0
     try:

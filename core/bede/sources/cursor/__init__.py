@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource, BedeError
+from bede.sessions import parent_of, session_of
 from bede.sources import jsonl
 from bede.sources.cursor import vscdb
 from bede.sources.cursor.plain import sections
@@ -86,7 +87,7 @@ def find(world: World) -> Iterator[Path]:
     yield from databases
     best: dict[str, tuple[int, Path]] = {}
     for path, rank in _transcripts(world):
-        name = path.stem
+        name = session_of(AGENT, str(path))
         if name not in best or rank < best[name][0]:
             best[name] = rank, path
     if best:
@@ -184,7 +185,7 @@ class _Reading:
 
 
 def _transcript(path: Path, tally: Tally) -> Iterator[Item]:
-    parent = path.parent.parent.name if path.parent.name == "subagents" else ""
+    session, parent = session_of(AGENT, str(path)), parent_of(AGENT, str(path))
     known = Session(AGENT, cwd=_folder(path), parent=parent, origin="subagent" if parent else "")
     reading = _Reading(known, bool(parent))
     given: Session | None = None
@@ -192,10 +193,10 @@ def _transcript(path: Path, tally: Tally) -> Iterator[Item]:
         items = list(_items(record, key, reading, tally))
         if reading.session != given:
             given = reading.session
-            yield Item(path.stem, "session", given, line=line)
+            yield Item(session, "session", given, line=line)
         for name, what in items:
             at = reading.at if isinstance(what, Prompt) else None
-            yield Item(path.stem, name, what, at, "min" if at is not None else "", line, is_side=reading.is_side)
+            yield Item(session, name, what, at, "min" if at is not None else "", line, is_side=reading.is_side)
 
 
 def _records(path: Path, tally: Tally) -> Iterator[tuple[int, str, Any]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource, Unavailable
+from bede.sessions import session_of
 from bede.sources import jsonl
 from bede.sources.gemini.text import instant, parts, texts
 from bede.sources.loose import list_of, quoted, text_of
@@ -228,7 +229,7 @@ def _drop(chat: _Chat, names: list[Name], line: int, place: str) -> None:
 def _items(chat: _Chat, path: Path, tally: Tally) -> Iterator[Item]:
     """Yield what a session tells, each message where it was first said."""
     header = chat.header
-    session = text_of(header.get("sessionId")) or path.stem
+    session = session_of(AGENT, str(path), text_of(header.get("sessionId")))
     is_side = header.get("kind") == "subagent"
     told = Session(
         agent=AGENT,

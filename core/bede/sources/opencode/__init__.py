@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource, Unavailable
+from bede.sessions import session_of
 from bede.sources import jsonl
 from bede.sources.foreign import Foreign, opened
 from bede.sources.loose import dict_of, list_of, text_of
@@ -248,7 +249,7 @@ def _tree(folder: Path) -> Tree:
     found: Tree = {}
     for file in chain.from_iterable(map(_inside, (*older, *newer))):
         if file.suffix == ".json":
-            found[file.stem] = file
+            found[session_of(AGENT, file.name)] = file
     return found
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bede.sessions import parent_of, session_of
 from bede.sources.pi.entry import moment, tell
 from bede.sources.pi.tools import string, table
 from bede.sources.port import Call, Item, Result, Session, Spot, Tally, What
@@ -29,7 +30,6 @@ LONGEST = 4096
 STARTED = 64
 
 _ID = re.compile(r"(?!session$)[A-Za-z0-9_-]{1,80}")
-_CHILD_OF = re.compile(r"\d{4}-\d\d-\d\dT[\d-]+Z?_(.+)")
 
 
 def take(agent: str, record: Any, spot: Spot, state: dict[str, Any], tally: Tally) -> list[Item]:
@@ -80,9 +80,7 @@ def active(items: Iterable[Item]) -> set[str]:
 
 def _header(agent: str, record: dict[str, Any], spot: Spot, state: dict[str, Any]) -> list[Item]:
     """Begin a session, or take in what a repeated header says."""
-    name = string(record.get("id"))
-    name = name if 0 < len(name) <= LONGEST else _named(spot.path.name)
-    _enter(name, spot, state)
+    _enter(session_of(agent, spot.path.name, string(record.get("id"))), spot, state)
     parent = string(record.get("branchedFrom")) or string(record.get("parentSession"))
     at, precision = moment(record.get("timestamp"))
     if at is not None:
@@ -92,7 +90,7 @@ def _header(agent: str, record: dict[str, Any], spot: Spot, state: dict[str, Any
     told = {
         "cwd": string(record.get("cwd")),
         "model": string(record.get("modelId")),
-        "parent": _named(parent),
+        "parent": session_of(agent, parent),
         "origin": "fork" if parent else "",
         "title": state.get("title") or string(record.get("title")),
     }
@@ -114,9 +112,9 @@ def _enter(name: str, spot: Spot, state: dict[str, Any]) -> None:
 def _told(agent: str, spot: Spot, state: dict[str, Any], **more: str) -> list[Item]:
     """Return the session's item if anything in it is new."""
     if "id" not in state:
-        _enter(_named(spot.path.name), spot, state)
+        _enter(session_of(agent, spot.path.name), spot, state)
     known = state.get("session")
-    told = known if known is not None else _lineage(spot.path, state)
+    told = known if known is not None else _lineage(agent, spot.path, state)
     if told.get("origin") == "subagent":
         more = {name: value for name, value in more.items() if name not in ("parent", "origin")}
     told = {**told, **more}
@@ -129,20 +127,14 @@ def _told(agent: str, spot: Spot, state: dict[str, Any], **more: str) -> list[It
     return [Item(state["id"], "session", Session(agent, **told), at, precision, spot.line)]
 
 
-def _lineage(path: Path, state: dict[str, Any]) -> dict[str, str]:
+def _lineage(agent: str, path: Path, state: dict[str, Any]) -> dict[str, str]:
     """Return what the path tells: a session in the folder of another is one of its sub-agents."""
-    for folder in path.parents:
-        if found := _CHILD_OF.fullmatch(folder.name):
-            state["side"] = True
-            state.pop("fork", None)
-            return {"parent": found[1], "origin": "subagent"}
-    return {}
-
-
-def _named(place: str) -> str:
-    """Return the session's id that a path ends in; anything else is one already."""
-    name = re.split(r"[/\\]", place)[-1].removesuffix(".jsonl")
-    return name.rsplit("_", 1)[-1] or name
+    parent = parent_of(agent, str(path))
+    if not parent:
+        return {}
+    state["side"] = True
+    state.pop("fork", None)
+    return {"parent": parent, "origin": "subagent"}
 
 
 # Entries and their tree
