@@ -196,6 +196,7 @@ def _perform(declared: Operation, given: dict[str, Any], serve: Callable[..., ob
         directory=folder,
         project=project,
         branch=branch,
+        lease=call["call_lease"] or 0,
         stdin=stdin,
         say=terminal.speak,
         progress=terminal.Progress(),

@@ -87,8 +87,10 @@ class Word:
             yield f"at least {low}" if low is not None else f"at most {high}"
 
 
-def _everywhere(name: str, flags: tuple[str, ...], kind: type, text: str, metavar: str | None = None) -> Word:
-    field = Field(text, metavar=metavar)
+def _everywhere(
+    name: str, flags: tuple[str, ...], kind: type, text: str, metavar: str | None = None, ge: int | None = None
+) -> Word:
+    field = Field(text, metavar=metavar, ge=ge)
     return Word("call_" + name, flags, (), kind, name == "directory", (), field, None, False, everywhere=True)
 
 
@@ -97,6 +99,7 @@ EVERYWHERE: tuple[Word, ...] = (
     _everywhere("directory", ("-C",), Path, "Run as if started in this folder", "PATH"),
     _everywhere("project", ("--project",), str, "Use a registered project, whatever the folder", "NAME|UUID"),
     _everywhere("branch", ("--branch",), str, "Use this branch instead of the current one", "NAME"),
+    _everywhere("lease", ("--lease",), int, "Write only while this lease is held, and yours", "TOKEN", 1),
     _everywhere("json", ("--json",), bool, "Print one line of JSON, also on a terminal"),
     _everywhere("pretty", ("--pretty",), bool, "Print for people, also into a pipe"),
     _everywhere("no_color", ("--no-color",), bool, "Print without colour"),
@@ -105,9 +108,12 @@ EVERYWHERE: tuple[Word, ...] = (
 
 
 def words(operation: Operation) -> tuple[Word, ...]:
-    """Return what can be typed after a verb: its own words first, in the order of declaration, then everybody's."""
+    """Return what can be typed after a verb: its own words first, in the order of declaration, then everybody's.
+
+    A lease is only asked of what writes.
+    """
     own = tuple(word(parameter) for parameter in operation.parameters())
-    taken = {flag for item in own for flag in item.flags}
+    taken = {flag for item in own for flag in item.flags} | ({"--lease"} if operation.effect == "read" else set())
     return own + tuple(item for item in EVERYWHERE if not taken.intersection(item.flags))
 
 

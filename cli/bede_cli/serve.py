@@ -42,6 +42,8 @@ GREETING = Greeting(
     ),
 )
 DEFAULT = "memory"
+#: What is said of the argument that every tool takes which writes.
+_LEASE = "Write only while this lease's token holds"
 _RAISES = re.compile(r"\n\s*Raises:\n.*", re.DOTALL)
 _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 
@@ -164,11 +166,12 @@ class Tools:
         verb = self._verbs.get(name)
         if verb is None:
             raise UsageError(f"no tool {name[:80]!r}", hint=f"there are {', '.join(self._verbs)}")
-        bound = bind(verb, arguments)
-        result: Message = verb.function(self._context(client), **bound).to_json()
+        lease, rest = _fence(verb, arguments)
+        bound = bind(verb, rest)
+        result: Message = verb.function(self._context(client, lease), **bound).to_json()
         return result
 
-    def _context(self, client: str) -> Context:
+    def _context(self, client: str, lease: int = 0) -> Context:
         from bede.context import Context
         from bede.repository.connection import same_file
 
@@ -181,7 +184,7 @@ class Tools:
             with suppress(BedeError):
                 opened = Context(**self._window).repository
             self._repository = self._known(opened) if opened else None
-        return Context(**self._window, agent=agent, repository=self._repository)
+        return Context(**self._window, agent=agent, lease=lease, repository=self._repository)
 
     def _known(self, repository: Repository) -> Repository:
         """Return a repository that was opened, if it is the project that this server began with."""
@@ -208,6 +211,20 @@ class Tools:
 def _agent(client: str) -> str:
     """Return a client's name in the form that names of agents have; empty where nothing is left of it."""
     return re.sub(r"[^\w.@:+-]+", "-", client).strip("-_.@:+")[:128]
+
+
+def _fence(verb: Operation, arguments: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """Split the lease's token, 0 for none, from a writing verb's own arguments."""
+    if not isinstance(arguments, Mapping) or "lease" not in arguments or not _is_fenced(verb):
+        return 0, arguments
+    token = arguments["lease"]
+    if token is not None and (not isinstance(token, int) or isinstance(token, bool) or not 1 <= token < 2**63):
+        raise UsageError(f"{verb.name}: lease must be a token, as 'lease' returned it", hint="a whole number from 1 on")
+    return token or 0, {name: value for name, value in arguments.items() if name != "lease"}
+
+
+def _is_fenced(verb: Operation) -> bool:
+    return verb.effect == "append" and verb.name != "lease"
 
 
 def _written(body: Message) -> tuple[Message, str]:
@@ -246,11 +263,14 @@ def listed(verb: Operation) -> Message:
 
     output = schemas.output_schema(verb)
     parts = {key: output.pop(key) for key in ("$defs",) if key in output}
+    taken = schemas.input_schema(verb)
+    if _is_fenced(verb):
+        taken["properties"]["lease"] = {"type": "integer", "minimum": 1, "description": _LEASE}
     return {
         "name": verb.name,
         "title": verb.name.capitalize(),
         "description": description(verb),
-        "inputSchema": schemas.input_schema(verb),
+        "inputSchema": taken,
         "outputSchema": {"type": "object", "anyOf": [output, schemas.ERROR], **parts},
         "annotations": {
             "readOnlyHint": verb.effect == "read",

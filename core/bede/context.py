@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from bede.config import Config
 from bede.errors import Corrupt, RepositoryNotFound, UsageError
@@ -18,15 +18,30 @@ from bede.identity import check_agent
 from bede.places import Project, find_project, registered
 from bede.projections import PROJECTIONS
 from bede.records import Place
-from bede.repository import Reading, Repository
+from bede.repository import Reading, Repository, Writing
+from bede.repository.refs import is_branch
+
+if TYPE_CHECKING:
+    from bede.leases.clock import Now
+    from bede.repository.connection import Connection
+
+#: Variables that tell the session a call is made in, the surest first, and whose session it then is.
+_SESSIONS = (
+    ("BEDE_SESSION_ID", ""),
+    ("CLAUDE_CODE_SESSION_ID", "claude-code"),
+    ("COPILOT_AGENT_SESSION_ID", "copilot"),
+    ("BEDE_RUN_ID", ""),
+)
+#: Most resources that an operation notes of the lease it was done under.
+_NOTED = 20
 
 
 class Context:
     """The window of one call on the world.
 
     `directory` is where the call happens (`-C`), `project` a registered project's name or UUID, `branch` an override of
-    the worktree's branch. `say` shows a line to a person while an operation runs, `progress` how
-    far it is; `stdin` is None where there is none.
+    the worktree's branch, `lease` the token that everything written must hold. `say` shows a line to a person while an
+    operation runs, `progress` how far it is; `stdin` is None where there is none.
     """
 
     def __init__(
@@ -36,9 +51,11 @@ class Context:
         project: str = "",
         branch: str = "",
         agent: str = "",
+        lease: int = 0,
         read_only: bool = False,
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        ticks: Callable[[], int] | None = None,
         stdin: BinaryIO | None = None,
         say: Callable[[str], None] = lambda _line: None,
         progress: Callable[[int, int, str], None] = lambda _done, _all, _name: None,
@@ -56,6 +73,8 @@ class Context:
         self._name = project
         self._branch = branch
         self._agent = agent
+        self._lease = lease
+        self._ticks = ticks
         self._project: Project | None = None
         self._config: Config | None = None
         self._repository = repository
@@ -105,7 +124,21 @@ class Context:
                 repository.close()
                 raise
             self._repository = repository
+        # A server keeps one repository for many calls: each call sets its own.
+        self._repository.guard = self._fence if self._lease else None
         return self._repository
+
+    def _fence(self, connection: Connection, actor: str) -> dict[str, Any]:
+        """Prove the lease that this call was given, and return what an operation notes of it.
+
+        Raises:
+            Conflict: it is lost, somebody else's, or never was.
+        """
+        from bede.leases.claims import check
+        from bede.leases.holding import Holder
+
+        held = check(connection, self._lease, Holder(actor, self.holder(actor)[1]), self.moment())
+        return {"token": self._lease, "resources": [lease.resource for lease in held[:_NOTED]]}
 
     def history(self) -> Repository:
         """Return the repository, also where what is derived cannot be built: enough to look at the history itself."""
@@ -131,6 +164,27 @@ class Context:
         """Return the time in microseconds since 1970, UTC."""
         return self.clock()
 
+    def moment(self) -> Now:
+        """Return this moment on the clock that leases expire by, too."""
+        from bede.leases import clock
+
+        return clock.Now(self.now(), self._ticks() if self._ticks else clock.ticks(), clock.boot())
+
+    def holder(self, agent: str = "", session: str = "") -> tuple[str, str]:
+        """Return the agent and the session that a lease of this call is for; the session is '' where nothing tells it.
+
+        An agent that tells the session of what it runs is that session's agent, unless one is named.
+
+        Raises:
+            UsageError: a name is malformed.
+        """
+        if session:
+            return self.actor(agent), session
+        for variable, whose in _SESSIONS:
+            if found := self.environment.get(variable, ""):
+                return self.actor(agent or whose), found
+        return self.actor(agent), ""
+
     def actor(self, agent: str | None = None) -> str:
         """Return who acts: the one named, else the call's agent, else the setting, else the system's user.
 
@@ -149,9 +203,15 @@ class Context:
         return _account() or "anonymous"
 
     def branch(self, reading: Reading) -> str:
-        """Return the branch of this call: argument, `BEDE_BRANCH`, else the worktree's own."""
-        name = self._branch or self.environment.get("BEDE_BRANCH", "")
-        return name or reading.current(self.project.worktree)
+        """Return the branch of this call: argument, `BEDE_BRANCH`, else the worktree's own.
+
+        Raises:
+            UsageError: it is about to be written to, and is no branch of thought.
+        """
+        name = self._branch or self.environment.get("BEDE_BRANCH", "") or reading.current(self.project.worktree)
+        if isinstance(reading, Writing) and not is_branch(name):
+            raise UsageError(f"{name!r} is a record of what was observed: it can be read, not written to")
+        return name
 
     def look(self, reading: Reading, at: str | None = None) -> Place:
         """Return the event to look from: the one named, else the tip of the call's branch."""

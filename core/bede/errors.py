@@ -18,7 +18,10 @@ Each error can write itself as the JSON object that every face shows, so no face
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+# An agent's hook waits for this module: `typing` would cost it more than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class BedeError(Exception):

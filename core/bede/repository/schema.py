@@ -16,7 +16,7 @@ from bede.errors import Corrupt
 #: "BEDE" in ASCII, so that `file` and other tools can tell the format.
 APPLICATION_ID = 0x42454445
 #: The format this code writes, and the oldest reader and writer that may use what it writes.
-FORMAT = 1
+FORMAT = 2
 MIN_READER = 1
 MIN_WRITER = 1
 UPGRADE_HINT = "install a newer bede: pip install --upgrade bede"
@@ -48,7 +48,8 @@ CREATE TABLE event (            -- an immutable fact, named by the hash of its c
   salt BLOB,                    -- the payload; both NULL once it was purged, and the history still verifies
   body BLOB                     -- canonical JSON, UTF-8; deflated (zlib) where that is shorter
 ) STRICT;
-CREATE UNIQUE INDEX event_source ON event (source) WHERE source <> '';
+CREATE INDEX event_source ON event (source)  -- one record is one event, but for what bundles bring
+  WHERE source <> '';
 CREATE TABLE event_key (        -- finds an event by the first 8 bytes of its id; filled by the batch, see indexed
   prefix BLOB NOT NULL,
   seq INTEGER NOT NULL,
@@ -102,14 +103,89 @@ CREATE TABLE projection (       -- how far each derived table follows the log
 ) STRICT, WITHOUT ROWID;
 """
 
+#: Who works on what on this machine, now: no part of the history. What came of it is told there, on `coordination`.
+LEASES = """
+CREATE TABLE lease (            -- a file, folder or pattern that one session alone may edit for a time
+  resource TEXT NOT NULL,       -- the path from the project's root; see leases/keys.py
+  scope TEXT NOT NULL,          -- file, folder or glob
+  token INTEGER NOT NULL,       -- of the grant; rises, and is never given again
+  agent TEXT NOT NULL,
+  session TEXT NOT NULL,        -- '' where none is known: then only the token proves it
+  purpose TEXT NOT NULL,
+  since INTEGER NOT NULL,       -- microseconds since 1970, UTC, for people; so is until
+  until INTEGER NOT NULL,
+  boot TEXT NOT NULL,           -- which start of the machine the next one counts from
+  ends INTEGER NOT NULL,        -- microseconds on the clock that nobody can set: this is what counts
+  ttl INTEGER NOT NULL,         -- for how long it was given, in microseconds
+  PRIMARY KEY (resource, scope)
+) STRICT, WITHOUT ROWID;
+-- No other index: there are few leases at a time, and each index is one more page to every commit.
+CREATE INDEX lease_wide ON lease (scope) WHERE scope <> 'file';
+CREATE TABLE lease_waiter (     -- the queue for what is held
+  ticket INTEGER PRIMARY KEY,   -- rises; the lowest living one is next
+  agent TEXT NOT NULL,
+  session TEXT NOT NULL,
+  wanted TEXT NOT NULL,         -- JSON: [[resource, scope], …]
+  purpose TEXT NOT NULL,
+  since INTEGER NOT NULL,
+  boot TEXT NOT NULL,
+  alive INTEGER NOT NULL,       -- until when it counts as alive, on the boot's clock
+  granted INTEGER NOT NULL      -- the token that was handed over to it, 0 while it waits
+) STRICT;
+CREATE TABLE lease_session (    -- what each agent's session is about
+  agent TEXT NOT NULL,
+  session TEXT NOT NULL,
+  prompt TEXT NOT NULL,         -- the last that says something, redacted
+  prompted INTEGER NOT NULL,    -- when that was; 0 for never
+  cwd TEXT NOT NULL,
+  transcript TEXT NOT NULL,     -- the file in which the agent writes it down
+  started INTEGER NOT NULL,
+  seen INTEGER NOT NULL,
+  PRIMARY KEY (agent, session)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE lease_touch (      -- which files each session has changed
+  agent TEXT NOT NULL,
+  session TEXT NOT NULL,
+  resource TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  PRIMARY KEY (agent, session, resource)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE lease_outbox (     -- what happened and is not told in the log yet
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,           -- of the event to be
+  agent TEXT NOT NULL,
+  session TEXT NOT NULL,
+  holder TEXT NOT NULL,         -- of a refusal: JSON of the holding agent and session; else ''
+  resource TEXT NOT NULL,
+  bucket INTEGER NOT NULL,      -- which ten seconds of the boot's clock it fell in
+  count INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  body TEXT NOT NULL            -- JSON: the rest of what the event says
+) STRICT;
+CREATE UNIQUE INDEX lease_contention ON lease_outbox (kind, agent, session, holder, resource, bucket)
+  WHERE kind = 'lease_contended';
+CREATE TABLE lease_counter (    -- one row: the newest token and the newest ticket
+  token INTEGER NOT NULL,
+  ticket INTEGER NOT NULL
+) STRICT;
+INSERT INTO lease_counter VALUES (0, 0);
+"""
+
 
 def create(connection: sqlite3.Connection) -> None:
     """Lay the canonical tables into an empty file, inside the caller's transaction."""
-    for statement in TABLES.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
+    _lay(connection, TABLES + LEASES)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _lay(connection: sqlite3.Connection, tables: str) -> None:
+    for statement in tables.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
 
 
 def declare(
@@ -127,18 +203,27 @@ def declare(
     }
 
 
+def _second(connection: sqlite3.Connection) -> None:
+    """Lay the tables for leases; let a record be more than one event, as bundles may bring it."""
+    _lay(connection, LEASES)
+    connection.execute("DROP INDEX event_source")
+    connection.execute("CREATE INDEX event_source ON event (source) WHERE source <> ''")
+
+
 #: `MIGRATIONS[n]` brings a file of format n to n + 1.
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _second}
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Bring an older file up to `FORMAT`, inside the caller's transaction.
+    """Bring an older file up to `FORMAT`, inside the caller's transaction; another process may have done it by now.
 
     Raises:
         Corrupt: there never was such a format.
     """
+    version = max(version, *connection.execute("PRAGMA user_version").fetchone())
     for number in range(version, FORMAT):
         if number not in MIGRATIONS:
             raise Corrupt(f"there is no format {number}", hint="restore the file from a backup")
         MIGRATIONS[number](connection)
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    if version < FORMAT:
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
