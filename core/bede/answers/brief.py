@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from bede.answers.views import gist
 from bede.identity import timestamp
+from bede.projections.notices import Notice
 from bede.records import Event
 
 #: How often the rate of characters to tokens is set right before lines are taken away one by one.
@@ -66,6 +67,16 @@ def sentence(event: Event, *, short: bool = False) -> str:
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     when = timestamp(event.happened_at)[:16].replace("T", " ")
     return f"- {when} {event.actor}{task} [{event.id[:8]}] {text}"
+
+
+def notice_line(notice: Notice, peer: str, now: int) -> str:
+    """Return a notice as one dated, attributed line that says until when it holds."""
+    text = safe(notice.message)
+    text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    when, until = (timestamp(at)[:16].replace("T", " ") for at in (notice.created_at, notice.expires_at))
+    who = f"{notice.author}@{peer}" if peer else notice.author
+    holds = f"until {until}" if notice.status(now) == "active" else f"stale since {until}: ask {notice.author}"
+    return f"- {when} {who} [{notice.id.rpartition(':')[2][:8]}] {notice.resource}: {text} ({holds})"
 
 
 def _plain(value: object) -> str:

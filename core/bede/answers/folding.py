@@ -7,13 +7,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from bede.answers.brief import Section, sentence
+from bede.answers.brief import Section, notice_line, sentence
+from bede.projections import notices as board
 from bede.projections.state import State
 from bede.records import Place
 from bede.repository import Reading
 
 #: Events that are looked through for recent ones, and loaded at once for one section.
 _LOOKED, _CHUNK = 200, 24
+#: Microseconds after which a stale notice is not told any more: a week.
+_FORGOTTEN = 7 * 86_400_000_000
 
 
 class Lines(Sequence[str]):
@@ -35,8 +38,8 @@ class Lines(Sequence[str]):
         return self._made[index]
 
 
-def sections(reading: Reading, state: State, place: Place, recent: int) -> list[Section]:
-    """Return the folded state at a place, what an agent must not miss first."""
+def sections(reading: Reading, state: State, place: Place, recent: int, now: int) -> list[Section]:
+    """Return the folded state at a place, what an agent must not miss first; notices are the same at every place."""
     failing = {entry[1] for entry in state["blockers"].values()}
     groups: list[tuple[str, Sequence[int], bool]] = [
         ("Blockers (commands that fail)", _newest(failing), False),
@@ -51,7 +54,23 @@ def sections(reading: Reading, state: State, place: Place, recent: int) -> list[
     found = [Section(title, Lines(reading, seqs, short), len(seqs)) for title, seqs, short in groups]
     found.insert(6, _overruled(reading, list(reversed(state["overruled"]))))
     known = {seq for _, seqs, _ in groups for seq in seqs}
+    found.insert(1, notices(reading, now))
     return [*found, _recent(reading, place, recent, known)]
+
+
+def notices(reading: Reading, now: int) -> Section:
+    """Return what agents and people told everybody and did not clear: what holds first, then what is stale.
+
+    What has been stale for a week is nobody's concern any more; a list shows it.
+    """
+    listed = [item for item in board.posted(reading.connection) if now - item.expires_at < _FORGOTTEN]
+    order = sorted(listed, key=lambda item: (item.expires_at <= now, -item.created_at, item.id))
+    events = reading.load([item.seq for item in order[:_LOOKED]])
+    lines = [
+        notice_line(item.with_message(str((events[item.seq].body or {}).get("message", ""))), item.peer, now)
+        for item in order[:_LOOKED]
+    ]
+    return Section("Notices to everybody", lines, len(order))
 
 
 def _newest(seqs: Iterable[int]) -> list[int]:

@@ -60,4 +60,5 @@ PROJECTIONS: tuple[Projection, ...] = (
     Snapshots(),
     Late("text", 1, "texts", "Text", ()),
     Late("sessions", 1, "sessions", "Sessions", ("session", "turn", "rewind")),
+    Late("notices", 1, "notices", "Notices", ("notice", "notice_cleared", "exchange")),
 )
