@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from bede.bundles.trust import Asked
+from bede.config import user_folder
 from bede.context import Context
-from bede.errors import BedeError, Conflict, RepositoryNotFound, Unavailable
+from bede.errors import BedeError, Conflict, RepositoryNotFound, Unavailable, UsageError
 from bede.operation import Field, operation
 from bede.places import DATABASE, FOLDER, Project, find_project, home_of
 from bede.projections import PROJECTIONS
@@ -38,14 +40,25 @@ def init(
     context: Context,
     *,
     here: Annotated[bool, Field("Make the project in this very folder, not in the root of its git checkout")] = False,
+    from_: Annotated[
+        Path | None, Field("Make a copy of the project that this bundle holds", metavar="FILE", cli_only=True)
+    ] = None,
+    trust: Annotated[str, Field("With --from: take bundles of this key, now and later", metavar="KEY")] = "",
+    trust_any: Annotated[bool, Field("With --from: take it whoever signed it")] = False,
 ) -> InitResult:
     """Give this project its memory.
 
     Makes `.bede/` in the root of the git checkout (else in this folder), readable by its owner alone and ignored by git
     through a file of its own, gives the project an identity, and registers it for `--project`. A linked
-    worktree shares the main checkout's memory. Safe to repeat: the second time says `unchanged`.
+    worktree shares the main checkout's memory. Safe to repeat: the second time says `unchanged`. With --from it
+    makes another machine's project here, from what `bede bundle export` wrote there.
     """
-    project, made = _find_or_make(context, here)
+    if from_ is not None:
+        project, made = _copy(context, here, context.directory / from_, Asked(trust, trust_any)), True
+    elif trust or trust_any:
+        raise UsageError("--trust and --trust-any mean nothing without --from")
+    else:
+        project, made = _find_or_make(context, here)
     repository = Repository.open(project.database, PROJECTIONS)
     try:
         with repository.snapshot() as reading:
@@ -81,6 +94,24 @@ def _find_or_make(context: Context, here: bool) -> tuple[Project, bool]:
     except Conflict:  # There is one already, or another process was faster.
         return project, False
     return project, True
+
+
+def _copy(context: Context, here: bool, path: Path, asked: Asked) -> Project:
+    """Make another machine's project here from its bundle; nothing is made before all of that was checked."""
+    from bede.bundles import reading, taking, trust  # Almost nobody who begins a project has a bundle.
+
+    project, folder = _place(context, here), user_folder(context.environment, "config")
+    if project.database.exists():
+        raise Conflict(f"there is a project already: {project.root}", hint="'bede bundle import FILE' adds to it")
+    with reading.opened(path) as bundle:
+        peer = trust.admit(folder, bundle.header.key, asked)
+        fill = taking.copy_of(bundle, peer, context.actor(), context.now())
+        reading.check(bundle, lambda _name: False, "")
+        _prepare(project.folder)
+        Repository.create(project.database, PROJECTIONS, actor="", at=0, fill=fill).close()
+    if asked.key:
+        trust.remember(folder, bundle.header.key, peer)
+    return project
 
 
 def _place(context: Context, here: bool) -> Project:

@@ -14,6 +14,8 @@ from bede.records import Place
 MAIN = "main"
 #: Where leases and what came of them are told; it belongs to no branch of thought.
 COORDINATION = "coordination"
+#: Where the refs of other machines are kept, each below the name of the one it came from; no branches of ours.
+TRACKED = "bundles/"
 
 
 def tip(connection: sqlite3.Connection, name: str) -> int:
@@ -46,9 +48,20 @@ def all_refs(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(connection.execute("SELECT name, seq FROM ref ORDER BY name"))
 
 
+def is_branch(name: str) -> bool:
+    """Tell whether a ref is a branch of thought, and no record of what was observed."""
+    return name != COORDINATION and not name.startswith(("sessions/", TRACKED))
+
+
 def branches(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the refs that are branches of thought, by name; what agents' sessions left is no branch."""
-    query = "SELECT name, seq FROM ref WHERE name NOT BETWEEN 'sessions/' AND 'sessions0' AND name <> ? ORDER BY name"
+    """Return the refs that are branches of thought, by name.
+
+    What agents' sessions left is none, nor is what came from other machines.
+    """
+    query = (
+        "SELECT name, seq FROM ref WHERE name NOT BETWEEN 'sessions/' AND 'sessions0'"
+        " AND name NOT BETWEEN 'bundles/' AND 'bundles0' AND name <> ? ORDER BY name"
+    )
     return dict(connection.execute(query, (COORDINATION,)))
 
 
