@@ -13,8 +13,10 @@ from bede.errors import BedeError, Conflict, NotFound, UsageError
 from bede.operations.branches import branches
 from bede.operations.checkout import checkout
 from bede.operations.fork import fork
+from bede.operations.log import log
 from bede.operations.store import store
 from bede.operations.undo import undo
+from bede.records import Draft
 
 
 @pytest.fixture
@@ -195,3 +197,16 @@ def test_exit_statuses(bede, project):
     assert bede("checkout", "idea", cwd=project).json()["schema"] == "checkout/1"
     assert bede("branches", cwd=project, env={"BEDE_BRANCH": "nowhere"}).status == 0
     assert bede("status", "--branch", "nowhere", cwd=project).status == 13
+
+
+@pytest.mark.parametrize("ref", ["coordination", "sessions/codex/s1", "bundles/ada/main"])
+def test_a_record_of_what_was_observed_is_read_and_not_written_to(context, ref):
+    with context.repository.write("notice", "tester", 5) as writing:
+        seen = writing.append(ref, [Draft("notice", {"message": "login changes"}, "tester", 5)])[-1].seq
+    there = Context(directory=context.directory, branch=ref, agent="tester", repository=context.repository)
+    assert [line.kind for line in log(there).events] == ["notice"]
+    for write in (lambda: store(there, summary="on a record"), lambda: checkout(context, ref)):
+        with pytest.raises(UsageError, match="record of what was observed"):
+            write()
+    with context.repository.snapshot() as reading:
+        assert (reading.refs()[ref], reading.current("")) == (seen, "main")

@@ -18,6 +18,7 @@ from bede.operations.rollback import rollback
 from bede.operations.search import search
 from bede.operations.store import store
 from bede.operations.undo import undo
+from bede.records import Draft
 
 
 @pytest.fixture
@@ -209,6 +210,26 @@ def test_what_moved_no_branch_is_passed_over_or_refused(context, three):
             undo(context, numbers[verb])
     with pytest.raises(NotFound):
         undo(context, 10**6)
+
+
+@pytest.mark.parametrize("ref", ["coordination", "sessions/codex/s1", "bundles/ada/main"])
+def test_what_was_observed_is_never_taken_back(context, three, told, ref):
+    with context.repository.write("notice", "tester", 5) as writing:
+        seen = writing.append(ref, [Draft("notice", {"message": "login changes"}, "tester", 5)])[-1].seq
+        number = writing.newest.number + 1
+    with pytest.raises(Conflict):
+        undo(context, number)
+    assert undo(context).verb == "store"
+    assert (told(), _refs(context)[ref]) == (["by ada", "by bob"], seen)
+    assert context.repository.verify().findings == ()
+
+
+def test_of_an_operation_that_did_both_the_branch_alone_goes_back(context, three, told):
+    with context.repository.write("store", "tester", 5) as writing:
+        writing.append("main", [Draft("note", {"summary": "on the branch"}, "tester", 5)])
+        seen = writing.append("coordination", [Draft("notice", {"message": "told"}, "tester", 5)])[-1].seq
+    assert [item.branch for item in undo(context).restored] == ["main"]
+    assert (told(), _refs(context)["coordination"]) == (["by ada", "by bob", "by tester"], seen)
 
 
 @pytest.mark.parametrize("do", ["rollback", "fork", "delete", "merge", "fast-forward"])

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.context import Context
+from bede.errors import UsageError
 from bede.operation import Field, operation
 from bede.records import Record
+from bede.repository.refs import is_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ def checkout(
     Each git worktree has its own, and everyone who works in this one moves with it, unless `BEDE_BRANCH` or --branch
     says otherwise.
     """
+    if not is_branch(branch):
+        raise UsageError(f"{branch!r} is a record of what was observed", hint="'bede branches' lists the branches")
     worktree = context.project.worktree
     note: dict[str, str] = {}
     with context.repository.write("checkout", context.actor(agent_id), context.now(), note) as writing:

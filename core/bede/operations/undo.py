@@ -8,11 +8,12 @@ from typing import Annotated, Any, ClassVar
 from bede.context import Context
 from bede.errors import Conflict, NotFound
 from bede.operation import Field, operation
-from bede.records import Entry, Record
+from bede.records import Entry, Move, Record
 from bede.repository import Reading, Writing
+from bede.repository.refs import is_branch
 
-#: What stays: the beginning, and what was only observed.
-_KEPT = frozenset({"init", "ingest"})
+#: What stays: the beginning. So does whatever was only observed, which is told by the ref it stands on.
+_KEPT = frozenset({"init"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def undo(
         entry = _target(writing, number)
         _check(writing, entry, actor, include_others)
         result = _result("undone", entry, writing)
-        for move in entry.moves:
+        for move in _moves(entry):
             writing.move(move.ref, writing.place(move.old) if move.old else None)
         note["undoes"] = entry.number
         return result
@@ -75,16 +76,21 @@ def _target(reading: Reading, number: int) -> Entry:
             continue
         if entry.verb == "undo":
             undone.add(int(entry.note["undoes"]))
-        elif entry.moves and entry.verb not in _KEPT:
+        elif _moves(entry):
             return entry
     raise NotFound("there is nothing to undo")
 
 
+def _moves(entry: Entry) -> list[Move]:
+    """Return the moves of branches, which can go back; what was observed stays observed."""
+    return [move for move in entry.moves if is_branch(move.ref)] if entry.verb not in _KEPT else []
+
+
 def _check(writing: Writing, entry: Entry, actor: str, include_others: bool) -> None:
-    if entry.verb in _KEPT or not entry.moves:
+    if not _moves(entry):
         raise Conflict(f"operation {entry.number} ({entry.verb}) moved no branch that could go back")
     refs = writing.refs()
-    for move in entry.moves:
+    for move in _moves(entry):
         if refs.get(move.ref, 0) != move.new:
             raise Conflict(
                 f"branch {move.ref!r} has moved since operation {entry.number}",
@@ -105,6 +111,6 @@ def _result(word: str, entry: Entry, reading: Reading) -> UndoResult:
             reading.place(move.old).id if move.old else "",
             reading.place(move.new).id if move.new else "",
         )
-        for move in entry.moves
+        for move in _moves(entry)
     )
     return UndoResult(word, entry.number, entry.verb, entry.actor, restored)
