@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: `foreign` reads other programs' databases; no statement about our own file stands in it.
-SQL_ROOMS = ("bede.repository", "bede.projections", "bede.sources.foreign")
+SQL_ROOMS = ("bede.repository", "bede.projections", "bede.leases", "bede.sources.foreign")
 
 #: Imported inside the function that needs them, never with their module: an import is paid by every call.
 HEAVY = {
@@ -33,6 +33,7 @@ HEAVY = {
 #: Guests that only some rooms may let in at all; in the rest of the house nobody knows them.
 GUESTS = {
     "click": ("bede_cli.",),
+    "cryptography": ("bede.signing",),
     "mcp": ("bede_cli.serve",),
     "mcp_types": ("bede_cli.serve",),
     "mlx": ("bede.engines.qwen",),

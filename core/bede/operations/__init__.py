@@ -26,9 +26,18 @@ VERBS: dict[str, str] = {
     "merge": "Branch",
     "rollback": "Branch",
     "undo": "Branch",
+    "lease": "Together",
+    "brief": "Together",
+    "notice": "Together",
+    "exchange": "Together",
+    "attach": "Agents",
+    "detach": "Agents",
+    "install-hooks": "Agents",
+    "uninstall-hooks": "Agents",
     "verify": "Trust",
     "anchor": "Trust",
     "purge": "Trust",
+    "bundle": "Trust",
     "reindex": "Trust",
     "doctor": "Trust",
     "config": "Tell",
@@ -44,8 +53,9 @@ def load(verb: str) -> Operation:
 
     if verb not in VERBS:
         raise KeyError(verb)
-    module = import_module(f"bede.operations.{verb}")
-    found: Operation = getattr(module, verb).operation
+    name = verb.replace("-", "_")
+    module = import_module(f"bede.operations.{name}")
+    found: Operation = getattr(module, name).operation
     return found
 
 
