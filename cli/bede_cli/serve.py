@@ -59,11 +59,13 @@ def serve(
 ) -> None:
     """Serve a project's memory until the client goes away; the process ends with status 0 then.
 
-    The project is that of the folder, or the named one: by name, UUID or path. Nothing is read before it is found, so
-    that a client which cannot be served sees a process that ends with the reason, not one that hangs.
+    The project is that of the folder, or the named one: by name, UUID or path. One that is named has to be there,
+    before anything is read: a client that cannot be served sees a process that ends with the reason, not one that
+    hangs. In a folder of no project the server waits for one: agents start it wherever they are, and each call says
+    what is missing.
 
     Raises:
-        RepositoryNotFound: there is no project here or above.
+        RepositoryNotFound: there is no project where one was named.
         NotFound, Conflict: the name is unknown, or fits several projects.
         UsageError: there is no such toolset.
         Unavailable: standard input or output is closed.
@@ -94,7 +96,7 @@ def _leave(pipe: Pipe) -> None:
 
 
 def _window(directory: Path, project: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what makes every call's Context find the same project, which is there now.
+    """Return what makes every call's Context find the same project, which is there now if it was named.
 
     A name that the registry does not know may be a folder; one with a separator always is. A folder that was named
     weighs more than `BEDE_DIR`.
@@ -109,7 +111,8 @@ def _window(directory: Path, project: str, environment: Mapping[str, str]) -> di
                 raise
     if project:
         environment = {name: value for name, value in environment.items() if name != "BEDE_DIR"}
-    find_project(folder, environment)
+    if project or environment.get("BEDE_DIR"):
+        find_project(folder, environment)
     return {"directory": folder, "environment": environment}
 
 

@@ -751,8 +751,8 @@ def test_toolsets_choose_the_tools(project: Path) -> None:
 # The project
 
 
-@pytest.mark.parametrize("arguments", [(), ("--read-only",), ("--project", "."), ("--project", "elsewhere/deep")])
-def test_without_a_project_it_does_not_start(
+@pytest.mark.parametrize("arguments", [("--project", "."), ("--project", "elsewhere/deep")])
+def test_without_the_project_that_was_named_it_does_not_start(
     wire: Callable[..., Wire], tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     (tmp_path / "empty" / "elsewhere" / "deep").mkdir(parents=True)
@@ -761,6 +761,19 @@ def test_without_a_project_it_does_not_start(
     assert (status, said) == (10, [])
     error = json.loads(told)
     assert error["code"] == "repository_not_found" and error["hint"]
+
+
+def test_in_no_project_it_waits_for_one(bede: Callable[..., Ran], tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "BEDE_DIR"}
+    tools = Tools({"directory": folder, "environment": environment, "branch": "", "read_only": False}, {"memory"})
+    body, _, failed = tools.call("status", {})
+    assert failed and (body["code"], body["exit_status"]) == ("repository_not_found", 10)
+    assert "bede init" in body["hint"]
+    assert bede("-C", str(folder), "init", "--here").status == 0
+    assert tools.call("store", note("It is kept as soon as there is a project to keep it in"))[2] is False
+    tools.close()
 
 
 def test_an_unknown_name_or_toolset_does_not_start(bede: Callable[..., Ran], project: Path) -> None:

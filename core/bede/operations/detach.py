@@ -41,5 +41,5 @@ def detach(
     longer found. A file is as it was before `attach`, byte by byte; what somebody has changed elsewhere in it since
     stays changed. Files and folders that were made for Bede alone go. Safe to repeat: then it says `absent`.
     """
-    task = job(context, "server", install=False, dry_run=dry_run, scope=scope)
+    task = job(context, "server", install=False, dry_run=dry_run, scope=scope, approve=True)
     return DetachResult(each(task, agents, ""), dry_run)
