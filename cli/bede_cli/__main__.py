@@ -15,6 +15,10 @@ from contextlib import contextmanager
 def main(arguments: list[str] | None = None) -> int:
     """Answer one command line and return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["hook"]:  # The narrow door: agents wait for it, and it knows neither parser nor output.
+        from bede_cli import hook
+
+        return hook.run(words[1:])
     with _silence():
         from bede_cli import exits
 
@@ -39,7 +43,6 @@ def _answer(words: list[str]) -> int:
 
         terminal.say(sys.stdout, f"bede {__version__}\n")
         return 0
-    # The narrow doors (an agent's hook, which knows neither parser nor output) open here, by their first word.
     from bede_cli import app
 
     return app.run(words, _serve)

@@ -86,6 +86,36 @@ class Changed:
     more: int
 
 
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A checkout's newest commit: its hash and its parents', who made it, its first line, the branch, its files."""
+
+    hash: str
+    parents: tuple[str, ...]
+    author: str
+    subject: str
+    branch: str
+    files: tuple[str, ...]
+    more: int
+
+
+def newest(directory: Path, limit: int = 200) -> Commit | None:
+    """Return the newest commit of the checkout around a folder, with `limit` of its files at most; None for none."""
+    try:
+        directory = directory.resolve()
+        root = next((folder for folder in (directory, *directory.parents) if _is_there(folder / ".git")), None)
+        told = root and _git(root, ("log", "-1", "--no-show-signature", "--format=%H%x00%P%x00%an%x00%s%x00%D", "-z"))
+        if not (root and told):
+            return None
+        commit, parents, author, subject, names, *_ = _text(told).split("\0")
+        listed = _git(root, (*_DIFF, "--root", "--no-commit-id", *(parents.split()[:1]), commit)) or b""
+    except (OSError, ValueError):
+        return None
+    files = sorted({_text(name) for name in listed.split(b"\0") if name})
+    branch = names.partition("HEAD -> ")[2].partition(",")[0]
+    return Commit(commit, tuple(parents.split()), author, subject, branch, tuple(files[:limit]), len(files[limit:]))
+
+
 def look(directory: Path) -> Look | None:
     """Return what the checkout around a folder looks like now; None where there is none, or git cannot tell."""
     try:

@@ -19,6 +19,8 @@ VARIABLES = {
     "BEDE_OUTPUT": "`json` or `pretty`: the form of results, whatever the terminal; a flag goes before it",
     "BEDE_CONFIG_DIR": "the folder of the user's `config.toml`",
     "BEDE_DATA_DIR": "the folder of the registry of projects and of reports of bugs",
+    "BEDE_SESSION_ID": "the session that leases of this call are for, where the agent tells none itself",
+    "BEDE_HOOK_INGEST": "`0`: the hook at the end of a turn does not take in the session's transcript",
     "BEDE_DEBUG": "`1` shows the traceback of a bug instead of writing it into a report",
     "NO_COLOR": "anything: no colour",
 }

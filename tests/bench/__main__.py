@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import faces, finding, ingesting, looking, reducing, writing
+from bench import faces, finding, hooking, ingesting, leasing, looking, reducing, writing
 
 
 def main() -> int:
@@ -49,7 +49,9 @@ def _parts(quick: bool) -> dict[str, Callable[[], Any]]:
         "ingest": lambda: ingesting.first(5 if quick else 50, 1 if quick else 3),
         "ingest_append": lambda: ingesting.appending((1, 5) if quick else (1, 10, 50), 3 if quick else 11),
         "finding": lambda: finding.finding(2_000 if quick else 100_000),
+        "leases": lambda: leasing.leases(200 if quick else 1_000, 1 if quick else 3),
         "commands": lambda: faces.commands(5 if quick else 21),
+        "hook": lambda: hooking.hook(10 if quick else 101),
         "server": lambda: faces.server(3 if quick else 11),
         "tools": faces.tools,
         "reductions": reducing.reductions,

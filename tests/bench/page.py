@@ -31,6 +31,7 @@ def rows(found: dict[str, Any], peers: dict[str, Any]) -> Iterator[Row]:
     yield from _searching(found, graph)
     yield from _ingesting(found)
     yield from _finding(found)
+    yield from _leasing(found)
     yield from _faces(found, kernel, graph)
     yield from _reducing(found, kernel)
 
@@ -57,6 +58,21 @@ def _writing(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any
     for item in found["disk"]:
         fine = item["mb_per_1k"] <= 1.2
         yield f"disk, {item['memories']:,} memories of 300 B", "≤ 1.2 MB per 1k", f"{item['mb_per_1k']} MB", fine, peer
+
+
+def _leasing(found: dict[str, Any]) -> Iterator[Row]:
+    item = found["leases"]
+    names = {
+        "acquire": ("lease acquire in process", 3),
+        "release": ("lease release in process", 3),
+        "verb_acquire": ("the verb lease acquire, finding the project included", None),
+        "verb_release": ("the verb lease release, finding the project included", None),
+        "door": ("the hook's claim, opening the file included", None),
+    }
+    for name, (what, aim) in names.items():
+        ratio = item[f"{name}_ratio"]
+        said = f"{ratio:.2f} ({_ms(item[name])} against {_ms(item['bare'])})"
+        yield f"{what}, p50 of a bare FULL commit", f"≤ {aim}" if aim else "–", said, ratio <= aim if aim else None, ""
 
 
 def _branching(found: dict[str, Any], kernel: dict[str, Any]) -> Iterator[Row]:
@@ -127,6 +143,10 @@ def _faces(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any])
             if name in data.get("commands", {})
         )
         yield f"`bede {name}`, whole process", "≤ 1.3× minimal Typer", f"{value}×", value <= 1.3, peer
+    for name, said in (("claim", "before an edit"), ("refuse", "before one it refuses"), ("renew", "after an edit")):
+        item = found["hook"][name]
+        times = f"{item['of_bare_p95']}× at p95, {item['of_bare_p50']}× at p50 ({_ms(item)})"
+        yield f"hook {said}, whole process", "p95 ≤ 2.5× bare Python", times, item["of_bare_p95"] <= 2.5, ""
     value = found["server"]["ratio"]
     peer = f"MemKernel {kernel.get('server', {}).get('ratio')}×, RemaGraph {graph.get('server', {}).get('ratio')}×"
     yield "MCP spawn to `initialize` answered", "≤ 1.1× smallest server", f"{value}×", value <= 1.1, peer

@@ -8,6 +8,7 @@ from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bede.answers.tidings import catch_up
 from bede.context import Context
 from bede.errors import BadSource, BedeError, Busy, Unavailable
 from bede.intake.belonging import Roots, worktrees
@@ -64,15 +65,15 @@ def everywhere(context: Context, wanted: Wanted) -> Report:
     return report
 
 
-def tallies(context: Context) -> list[tuple[str, str, int, int, int]]:
-    """Return agent, model, and how many sessions, turns and windows of them all registered projects have together."""
+def tallies(context: Context) -> list[tuple[str, str, int, int, int, int]]:
+    """Return agent, model, and how many sessions, turns, windows and waiting turns of them all projects have."""
     found: dict[tuple[str, str], list[int]] = {}
     for project in _registered(context):
         with suppress(BedeError), closing(_beside(context, project)) as other, other.repository.snapshot() as reading:
             for agent, model, *counts in tally(reading.connection):
-                known = found.get((agent, model), [0, 0, 0])
+                known = found.get((agent, model), [0, 0, 0, 0])
                 found[agent, model] = [one + more for one, more in zip(known, counts, strict=True)]
-    return [(*name, counts[0], counts[1], counts[2]) for name, counts in sorted(found.items())]
+    return [(*name, counts[0], counts[1], counts[2], counts[3]) for name, counts in sorted(found.items())]
 
 
 def _registered(context: Context) -> tuple[Project, ...]:
@@ -111,6 +112,8 @@ def _project(
             run.take(agent, path)
         run.finish()
         context.progress(len(files), len(files), "")
+        if not wanted.is_dry:  # What hooks had no time to tell; each turn of an agent ends with a run.
+            catch_up(repository, "bede", context.moment())
         if not wanted.is_dry and run.report.turns["new"] + run.report.turns["revised"]:
             repository.ripen()
 

@@ -330,6 +330,34 @@ def newest(connection: sqlite3.Connection, wanted: Wanted, limit: int) -> list[i
     return [turn for (turn,) in rows]
 
 
+def changes(
+    connection: sqlite3.Connection, path: str, limit: int, *, is_folder: bool = False
+) -> list[tuple[int, int, int, str, str, int | None]]:
+    """Return the newest turns that changed a file: turn, number of the session, place in it, agent, session, time.
+
+    `path` is the file's from the project's root; agents spell it from there, from where they were, or whole. Of a
+    folder the changes of every file below it count.
+    """
+    end = "/" + path.replace("\\", "/").removeprefix("./").strip("/")
+    spelt = "replace('/' || s.cwd || '/' || c.path, char(92), '/')"
+    fits = f"instr({spelt}, ?2 || '/')" if is_folder else f"(c.path = ?1 OR substr({spelt}, -length(?2)) = ?2)"
+    return connection.execute(
+        "SELECT t.id, t.session, t.n, s.agent, s.name, t.at FROM touched c JOIN turn t ON t.id = c.turn"
+        f" JOIN session s ON s.id = t.session WHERE t.rewound = 0 AND {fits}"
+        " GROUP BY t.id ORDER BY coalesce(t.at, s.last, 0) DESC, t.session DESC, t.n DESC LIMIT ?3",
+        (path, end, limit),
+    ).fetchall()
+
+
+def asked_before(connection: sqlite3.Connection, session: int, n: int, limit: int) -> list[int]:
+    """Return the turns before a place in a session in which a person spoke, the nearest first."""
+    query = (
+        "SELECT id FROM turn WHERE session = ? AND n <= ? AND by = 'human' AND size > 0 AND rewound = 0"
+        " ORDER BY n DESC LIMIT ?"
+    )
+    return [turn for (turn,) in connection.execute(query, (session, n, limit))]
+
+
 def admitted(connection: sqlite3.Connection, turns: Sequence[int], wanted: Wanted) -> set[int]:
     """Return those of these turns that are wanted."""
     clause, values = where(wanted)
@@ -397,10 +425,11 @@ def rewound(connection: sqlite3.Connection, session: int) -> set[bytes]:
     return {key for (key,) in connection.execute("SELECT key FROM turn WHERE session = ? AND rewound", (session,))}
 
 
-def tally(connection: sqlite3.Connection) -> list[tuple[str, str, int, int, int]]:
-    """Return agent, model, and how many sessions, turns and windows there are of them."""
+def tally(connection: sqlite3.Connection) -> list[tuple[str, str, int, int, int, int]]:
+    """Return agent, model, and how many sessions, turns and windows there are of them, and turns still in none."""
     return connection.execute(
-        "SELECT s.agent, s.model, count(*), sum(s.turns), sum((SELECT count(*) FROM pane p WHERE p.session = s.id))"
+        "SELECT s.agent, s.model, count(*), sum(s.turns), sum((SELECT count(*) FROM pane p WHERE p.session = s.id)),"
+        " sum((SELECT count(*) FROM turn t WHERE t.session = s.id AND t.waits = 1))"
         " FROM session s GROUP BY s.agent, s.model ORDER BY 1, 2"
     ).fetchall()
 

@@ -1,0 +1,111 @@
+"""Before an edit: claim the files for the session, or refuse with what their holder is about. After it: note and renew.
+
+Both are one short transaction. What may not be known in time is no reason to stop an agent: whoever calls lets an
+error pass as "go on".
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+from bede.agents.port import Answer
+from bede.errors import Busy, Conflict, Unavailable, UsageError
+from bede.leases import claims, clock, door, intents, telling
+from bede.leases.holding import Holder
+from bede.leases.keys import Ground
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bede.agents.port import Call
+    from bede.hooks.ground import Project
+    from bede.leases.claims import Denial, Grant
+
+#: For how long a hook claims a file, in microseconds. Each edit renews it, and the end of a turn gives it back.
+TTL = 15 * 60 * 1_000_000
+#: Seconds that a hook waits for another writer.
+PATIENCE = 0.6
+
+
+def before(call: Call, project: Project) -> Answer:
+    """Claim what an edit is about to write, all of it or nothing."""
+    wanted = _wanted(call, project)
+    if not (wanted and call.session):
+        return Answer()
+    now = clock.now()
+    with open_(project) as connection:
+        found = claims.acquire(connection, Holder(call.agent, call.session), wanted, TTL, "", now)
+    if isinstance(found, claims.Denial):
+        return Answer(reason=_refused(found, now))
+    return Answer(context=_apart(found))
+
+
+def after(call: Call, project: Project) -> Answer:
+    """Note the files as touched, and let the session hold on to them."""
+    wanted = _wanted(call, project)
+    if not (wanted and call.session):
+        return Answer()
+    now, holder = clock.now(), Holder(call.agent, call.session)
+    with open_(project) as connection:
+        for resource, _scope in wanted if not call.failed else ():
+            intents.note_touch(connection, call.agent, call.session, resource, now)
+        # Where it ran out during the edit, whoever has it now was told by its own claim, and the next edit asks again.
+        with suppress(Conflict):
+            claims.renew(connection, holder, now, resources=wanted, ttl=TTL)
+    return Answer()
+
+
+def open_(project: Project) -> door.Door:
+    """Open the project's file for one transaction, laying what an older Bede did not lay."""
+    try:
+        return door.open(project.database, PATIENCE)
+    except door.Unlaid:
+        from contextlib import closing
+        from pathlib import Path
+
+        from bede.projections import PROJECTIONS
+        from bede.repository import Repository
+
+        with closing(Repository.open(Path(project.database), PROJECTIONS)):
+            pass
+        return door.open(project.database, PATIENCE)
+
+
+def _wanted(call: Call, project: Project) -> list[tuple[str, str]]:
+    """Return the keys of the files that are the project's; what lies elsewhere is none of its business."""
+    ground = Ground(project.root, project.folder)
+    found: dict[tuple[str, str], None] = {}
+    for path in call.paths:
+        try:
+            found[ground.wanted(path, project.base)] = None
+        except UsageError:
+            continue
+    return list(found)
+
+
+def remember(call: Call, project: Project, said: str, now: clock.Now) -> None:
+    """Note what a session was asked, and where it is written down; the prompt is redacted already.
+
+    Where that cannot be written, what there is to tell is told all the same.
+    """
+    with suppress(Busy, Unavailable), open_(project) as connection:
+        where = {"cwd": call.cwd, "transcript": call.transcript}
+        intents.note_prompt(connection, call.agent, call.session, said, now, **where)
+
+
+def _refused(denial: Denial, now: clock.Now) -> str:
+    name = denial.blocked[0].resource
+    # An agent may type this: the name of a file must not bring a command of its own along.
+    name = name if re.fullmatch(r"[\w./@+][\w./@+-]*", name, re.ASCII) else "PATH"
+    return (
+        f"Bede: {telling.told(denial, now)} This edit was not made. Take other work that does not need this file, and "
+        f"come back to it later; 'bede brief {name}' tells more, 'bede lease acquire {name} --wait 60s' waits for it."
+    )
+
+
+def _apart(grant: Grant) -> str:
+    """Say, with the first claim, who edits the same file in another worktree: the two will meet in a merge."""
+    if not (grant.is_new and grant.elsewhere):
+        return ""
+    said = [f"{telling.plain(one.resource)} by {telling.plain(one.agent, 80)}" for one in grant.elsewhere[:3]]
+    return f"Bede: the same file is being edited in another worktree ({'; '.join(said)}). The two will meet in a merge."
