@@ -63,8 +63,9 @@ def doctor(context: Context) -> DoctorResult:
     """Check this installation and this project, and prove that the MCP server boots.
 
     Looks at Python and SQLite, the settings, the project's file modes, free space, SQLite's own integrity check,
-    the whole history's hashes, the projections, the registry, transcripts that their agent will soon delete, and starts
-    `bede serve` to ask it for its tools. Changes nothing.
+    the whole history's hashes, the projections, the registry, transcripts that their agent will soon delete, and every
+    coding agent found on this machine: its entry, its hooks, approvals that are missing, whether the command they call
+    starts and answers. Starts `bede serve` to ask it for its tools. Changes nothing.
     """
     checks: list[Check] = []
     for look in _LOOKS:
@@ -197,6 +198,17 @@ def _transcripts(context: Context) -> Iterator[Check]:
         yield Check("transcripts", "ok", "none will be deleted soon without having been taken in")
 
 
+def _agents(context: Context) -> Iterator[Check]:
+    """Look at every coding agent on this machine, and at what their hooks could not do."""
+    from bede.examining import examine, log_of_hooks
+
+    for found in examine(context):
+        yield Check(f"agent {found.agent}", found.outcome, found.detail, found.hint)
+    path, count = log_of_hooks(context.environment)
+    if count:
+        yield Check("hooks", "warn", f"{count} calls could not be answered", f"look into {path}, then delete it")
+
+
 def _server(context: Context) -> Iterator[Check]:
     """Boot the server as an agent would, and ask for its tools."""
     began = time.monotonic()
@@ -252,5 +264,6 @@ _LOOKS = (
     _history,
     _registry,
     _transcripts,
+    _agents,
     _server,
 )
