@@ -192,6 +192,8 @@ def show(body: Body) -> Iterator[RenderableType]:
     yield Text()
     if body["purged"]:
         yield text("what it said was purged", BAD)
+    elif body["kind"] == "turn":
+        yield from sittings.turn(body["body"])
     elif body["body"]:
         yield from indented(*generic(body["body"]))
 

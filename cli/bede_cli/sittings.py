@@ -12,7 +12,23 @@ from itertools import groupby
 from rich.console import RenderableType
 from rich.text import Text
 
-from bede_cli.layout import BAD, GOOD, ID, KIND, NAME, QUIET, Body, columns, counted, indented, plain, sentence, text
+from bede.turns import text_of
+from bede_cli.layout import (
+    BAD,
+    GOOD,
+    ID,
+    KIND,
+    NAME,
+    QUIET,
+    Body,
+    columns,
+    counted,
+    definitions,
+    indented,
+    plain,
+    sentence,
+    text,
+)
 
 #: Who is not worth a colour: nobody said it.
 _UNSAID = frozenset(("injected", "notification", "interrupt", "compact-summary"))
@@ -76,19 +92,34 @@ def ingest(body: Body) -> Iterator[RenderableType]:
     files = ", ".join(f"{count} {name}" for name, count in body["files"].items())
     yield text(f"files: {files}" if files else f"no transcripts found of {plain(list(body['agents']))}", QUIET)
     for reason, count in body["problems"].items():
-        yield sentence(("skipped ", BAD), f"{counted(count, 'record')}: {reason}")
+        yield _problem(reason, count)
     for item in body["unreadable"]:
         yield sentence(("unreadable ", BAD), item["message"])
+
+
+def _problem(reason: str, count: int) -> Text:
+    """Tell what was not taken in; what has no raw copy was, and only cannot be read again once its file is gone."""
+    if reason == "no raw copy of a database":
+        return text(f"{counted(count, 'database')} read, but not copied: --keep-raw copies files of text", QUIET)
+    return sentence(("skipped ", BAD), f"{counted(count, 'record')}: {reason}")
+
+
+def turn(said: Body) -> Iterator[RenderableType]:
+    """Show a turn as it is searched: who spoke, with which model, what was said and done."""
+    facts = {"spoken by": said.get("by", ""), "model": said.get("model", "")}
+    yield definitions((name, value) for name, value in facts.items() if value)
+    yield Text()
+    yield text(text_of(dict(said)).strip("\n"))
 
 
 def _stored(body: Body) -> Iterator[RenderableType]:
     if not body["stored"]:
         yield text("no session is stored yet; 'bede ingest' takes them in", QUIET)
         return
-    names = ("agent", "model", "sessions", "turns", "windows")
+    names = ("agent", "model", "sessions", "turns", "windows", "waiting")
     head = [text(name, QUIET) for name in names]
     rows = [[text(row[name], NAME if name == "agent" else "") for name in names] for row in body["stored"]]
-    yield columns([head, *rows], fixed=5)
+    yield columns([head, *rows], fixed=6)
 
 
 def schedule(body: Body) -> Iterator[RenderableType]:

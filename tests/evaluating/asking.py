@@ -9,8 +9,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from bede.answers import talk
-from bede.answers.said import Passage, passages
+from bede.answers.said import Passage, Said, fitting, passages
 from bede.context import Context
+from bede.engines import tokens
 from bede.operations.init import init
 from bede.operations.search import search
 from bede.projections.sessions import Wanted
@@ -39,11 +40,19 @@ def ask(context: Context, question: str) -> tuple[Passage, ...]:
 
 
 def texts(context: Context, question: str, budget: int) -> list[str]:
-    """Return the texts of the passages that are found where so many tokens of text are wanted, best first."""
+    """Return the texts of the passages that are found where so many tokens of text are wanted, best first.
+
+    They are cut to fit as `search --budget` cuts them; only what is said counts, and not who said it when.
+    """
     with context.repository.snapshot() as reading:
         found = talk.find(reading.connection, question, Wanted(), RESULTS, min(talk.PASSAGE, budget // RESULTS))
-        said = passages(reading.connection, found)
+        tell = talk.telling(reading.connection, question)
+        said, _ = fitting(passages(reading.connection, found), budget, tell, _said)
     return ["\n".join(turn.text for turn in one.turns) for one in said]
+
+
+def _said(one: Passage | Said) -> int:
+    return tokens.count(one.text) if isinstance(one, Said) else 0
 
 
 def mean(values: list[float]) -> float:

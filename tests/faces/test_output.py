@@ -402,10 +402,10 @@ def test_the_page_of_an_ingest_tells_what_came_in_and_what_did_not() -> None:
     assert render(body | nothing | {"turns": {"repeated": 6}}).startswith("nothing new; turns: 6 repeated\n")
     assert render(body | nothing | {"turns": {}, "files": {}}).endswith("no transcripts found of codex\n")
     status = body | {"outcome": "status"}
-    row = {"agent": "codex", "model": "m", "sessions": 1, "turns": 2, "windows": 0}
+    row = {"agent": "codex", "model": "m", "sessions": 1, "turns": 2, "windows": 0, "waiting": 0}
     assert [line.split() for line in render(status | {"stored": [row]}).splitlines()] == [
-        ["agent", "model", "sessions", "turns", "windows"],
-        ["codex", "m", "1", "2", "0"],
+        ["agent", "model", "sessions", "turns", "windows", "waiting"],
+        ["codex", "m", "1", "2", "0", "0"],
     ]
     assert "no session is stored yet" in render(status)
 

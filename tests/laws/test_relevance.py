@@ -222,3 +222,38 @@ def test_forms_are_asked_of_the_index_in_its_own_stems() -> None:
         assert forms(term)[0] == term
         assert all(re.fullmatch("[a-z]+", other.stem) and other.tokens == (other.stem,) for other in forms(term)[1:])
     assert {form.stem for form in forms(Term("went", "went", ("went",)))} == {"went", "go", "gone"}
+
+
+def test_what_a_person_pasted_comes_after_what_was_made_of_it() -> None:
+    log = "error: the parser lost its cache\n" + "trace of nothing in particular " * 60
+    turns = [
+        *session("Look.", number=1),
+        *session(log, number=2, by="human"),
+        *session("The parser lost its cache, so an error came.", number=3),
+        *FILLER,
+    ]
+    found = rank("parser cache error", turns, corpus(turns))
+    assert [one.turn.session for one in found][:2] == [3, 2]
+
+
+def test_what_is_nearly_the_same_is_answered_once() -> None:
+    said = " ".join(f"word{number}" for number in range(40))
+    turns = [*session(f"The parser: {said}."), *session(f"The parser: {said}. Again.", number=1), *FILLER]
+    assert len(rank("parser", turns, corpus(turns))) == 1
+    other = " ".join(f"other{number}" for number in range(40))
+    turns = [*session(f"The parser: {said}."), *session(f"The parser: {other}.", number=1), *FILLER]
+    assert len(rank("parser", turns, corpus(turns))) == 2
+
+
+def test_a_question_without_names_is_not_answered_by_one_of_its_few_words() -> None:
+    turns = [*session("Please rotate the picture.", *map("Rotated {}.".format, range(20))), *FILLER]
+    assert rank("how do we rotate kafka certificates?", turns, corpus(turns)) == []
+    assert passages("how do we rotate kafka certificates?", turns, corpus(turns)) == []
+    assert rank("how do we rotate the picture?", turns, corpus(turns))
+    assert rank("rotate", turns, corpus(turns))
+
+
+def test_a_long_question_may_say_it_in_other_words() -> None:
+    turns = [*session("The picture stands upside down; rotate it."), *FILLER]
+    asked = "somebody complained that a scanned photograph came out mirrored or flipped and we had to rotate the thing"
+    assert rank(asked, turns, corpus(turns))

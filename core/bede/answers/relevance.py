@@ -22,17 +22,26 @@ from bede.projections.words import STOP, Term, fold, question, stem
 #: How a word counts in a turn: how soon more of it tells no more, and how much a long turn is held back.
 SOON, HELD = 0.8, 0.75
 #: What a turn gets of the words around it: the share of the next turn, and what is left of that a turn further on.
-NEAR, FADE, REACH = 0.7, 0.65, 5
+NEAR, FADE, REACH = 0.75, 0.65, 5
 #: What a turn gets of the best turn of its session.
 SESSION = 0.4
 #: Weights of terms: of everyday words, of parts of an identifier, of a literal beside its words.
 EVERYDAY, PART, LITERAL = 0.7, 0.6, 0.3
 #: More or less for who speaks: whoever is named, a person who asks for his own words, and nobody.
 NAMED, OWN, UNSAID = 0.3, 0.4, -0.3
+#: Less for so many characters of a person at once: they were pasted, and what answers is what was made of them.
+PASTED, PASTE = 1200, -0.2
+#: How much of a turn's worth hangs on how much of the question is there or near.
+COVER = 0.2
+#: What is as good as said before: two texts of so many words or more that share so many of them. Only the best count.
+SAME, WORDY, TWINS = 0.9, 20, 40
 #: How much "first" and "last" count, and among how many of the best turns.
 ORDER, ORDERED = 0.1, 30
 #: No answer: at most this share of the names, and of all words, stands near one of the best turns.
 NAMES, WORDS, CLOSE, BEST = 0.5, 0.5, 2, 15
+#: Of a question without names so many must be there, by the square of its words: few words are meant as they stand,
+#: a long question says in its own words what it remembers.
+FEW = 2.0
 #: So much of a turn is looked at: its first characters.
 LOOK = 20_000
 
@@ -145,13 +154,18 @@ def rank(asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15) -> 
     return found.best()[:limit] if found.is_known() else []
 
 
-def passages(asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15, size: int = 256) -> list[Passage]:
+def passages(
+    asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15, size: int | Sequence[int] = 256
+) -> list[Passage]:
     """Return the best turns with what stands around them, in order, until each has `size`; no turn is there twice.
+
+    There may be a size for each rank.
 
     A passage grows at the end where the better turn stands, within its session, and is cut nowhere.
     """
     found = _Weighed(asked, turns, corpus)
-    return list(found.grown(limit, size)) if found.is_known() else []
+    sizes = [size] * limit if isinstance(size, int) else size
+    return list(found.grown(sizes[:limit])) if found.is_known() else []
 
 
 class _Sought(NamedTuple):
@@ -185,39 +199,45 @@ class _Weighed:
             for spot in hits:
                 self.masks[spot] |= 1 << number
         self.scores = self._scores()
+        self.order = self._order()
 
     def best(self) -> list[Ranked]:
-        return [Ranked(self.turns[spot], self.scores[spot]) for spot in self._order()]
+        return [Ranked(self.turns[spot], self.scores[spot]) for spot in self.order]
 
-    def grown(self, limit: int, size: int) -> Iterator[Passage]:
+    def grown(self, sizes: Sequence[int]) -> Iterator[Passage]:
         taken: set[int] = set()
-        for spot in self._order():
-            if limit and spot not in taken:
+        left = iter(sizes)
+        for spot in self.order:
+            if spot not in taken:
+                if (size := next(left, None)) is None:
+                    return
                 low, high = self._grow(spot, size, taken)
                 taken.update(range(low, high + 1))
-                limit -= 1
                 yield Passage(tuple(self.turns[low : high + 1]), self.turns[spot], self.scores[spot])
 
     def is_known(self) -> bool:
         """Tell whether enough of what the question names stands at or near one of the best turns."""
-        order = self._order()[:BEST]
+        order = self.order[:BEST]
         best = [self._near(spot) for spot in order]
         plain = [(1 << number, one) for number, one in enumerate(self.sought) if one.is_word]
         names = [(bit, one.weight) for bit, one in plain if one.is_name]
         # Instructions that were laid into a session hold an everyday word of nearly any question.
         is_said = any(self.masks[spot] and self.turns[spot].by != "injected" for spot in order)
-        if not plain or (is_said and (not names or self.named)):
+        if not plain or (is_said and self.named):
             return bool(best)
         is_named = bool(names) and _share(best, names) >= NAMES
-        return is_named or _share(best, [(bit, one.weight) for bit, one in plain]) >= WORDS
+        enough = min(WORDS, FEW / len(plain) ** 2) if is_said and not names else WORDS
+        return is_named or _share(best, [(bit, one.weight) for bit, one in plain]) >= enough
 
     def _order(self) -> list[int]:
-        """Return the places of what anything speaks for, best first, and of equal texts only the best."""
+        """Return the places of what anything speaks for, best first, and of texts that say the same only the best."""
         best: dict[str, int] = {}
         for spot in sorted(range(len(self.scores)), key=lambda spot: -self.scores[spot]):
             if self.scores[spot] > 0:
                 best.setdefault(self.turns[spot].text, spot)
-        return list(best.values())
+        found = list(best.values())
+        twins = set(_twins([self.turns[spot].text[:LOOK] for spot in found[:TWINS]]))
+        return [spot for number, spot in enumerate(found) if number not in twins]
 
     def _grow(self, spot: int, size: int, taken: Collection[int]) -> tuple[int, int]:
         low = high = spot
@@ -258,7 +278,13 @@ class _Weighed:
         for spot, turn in enumerate(self.turns):
             if words[spot]:
                 words[spot] = (words[spot] + SESSION * session[turn.session]) * self._factor(spot)
+                words[spot] *= 1 - COVER + COVER * self._covered(spot)
         return self._ordered(words)
+
+    def _covered(self, spot: int) -> float:
+        """Return how much of the question, by weight, stands at or near a turn."""
+        near = self._near(spot)
+        return sum(one.weight for number, one in enumerate(self.sought) if near >> number & 1) / self.full
 
     def _told(self, spot: int, count: int) -> float:
         """Return how much a word tells that stands so often in a turn, between 0 and 1."""
@@ -283,14 +309,16 @@ class _Weighed:
 
     def _factor(self, spot: int) -> float:
         """Return what who speaks makes of a turn."""
-        by = self.turns[spot].by
+        turn = self.turns[spot]
         named = NAMED if self.named and self.speakers[spot] == self.named else 0.0
-        return 1 + named + (UNSAID if by in _UNSAID else OWN if by == "human" and self.is_own else 0.0)
+        is_paste = turn.by == "human" and not self.named and len(turn.text) > PASTED
+        own = (OWN if self.is_own else PASTE if is_paste else 0.0) if turn.by == "human" else 0.0
+        return 1 + named + own + (UNSAID if turn.by in _UNSAID else 0.0)
 
     def _ordered(self, scores: list[float]) -> list[float]:
         """Move early turns up for a question about the first of something, and late ones for the last."""
         sign = bool(_LAST.search(self.asked)) - bool(_FIRST.search(self.asked))
-        if not sign or not scores:
+        if not sign or not scores or len(self.sought) < 2:  # The word by itself asks for no order of anything.
             return scores
         best = sorted(range(len(scores)), key=lambda spot: -scores[spot])
         session = self.turns[best[0]].session
@@ -298,6 +326,33 @@ class _Weighed:
         for number, spot in enumerate(among):
             scores[spot] *= 1 + ORDER * sign * (2 * number / max(1, len(among) - 1) - 1)
         return scores
+
+
+def telling(asked: str, corpus: Corpus) -> Callable[[Sequence[str]], list[float]]:
+    """Return what tells of pieces of text how much of a question, by weight, each of them holds."""
+    sought = list(_sought(asked, corpus))
+
+    def tell(pieces: Sequence[str]) -> list[float]:
+        told, text = [0.0] * len(pieces), _Text(pieces)
+        for one in sought:
+            for spot in text.counts(one.forms, is_whole=one.is_whole):
+                told[spot] += one.weight
+        return told
+
+    return tell
+
+
+def _twins(texts: Sequence[str]) -> Iterator[int]:
+    """Yield the places of texts that say nearly the same as an earlier one."""
+    kept: list[set[str]] = []
+    for spot, text in enumerate(texts):
+        said = set(text.split())
+        if len(said) < WORDY:
+            continue
+        if any(len(said & other) >= SAME * max(len(said), len(other)) for other in kept):
+            yield spot
+        else:
+            kept.append(said)
 
 
 class _Text:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bede.answers.quoting import Telling, quote, shares
 from bede.identity import timestamp
 from bede.projections import sessions
 from bede.records import Record
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 LONGEST = 6000
 #: Characters shown of either end of a turn that is cut.
 END = 300
+#: Where room is scarce: passages of so many tokens are whole or not there; a longer one gets as many at least, a turn
+#: beside an answer as many, and by its rank a passage as much less as the slope says.
+SHORT, LEAST, QUOTED, SLOPE = 110, 70, 60, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,28 +154,82 @@ def within(found: Sequence[Turn], budget: int, room: int = 40) -> tuple[list[Tur
     return kept, len(found) - len(kept)
 
 
-def fitting(found: Sequence[Passage], budget: int) -> tuple[list[Passage], int]:
-    """Return as many passages, best first, as a budget of tokens has room for, and how many had none.
-
-    Of the first that does not fit, the turn that was found is kept, cut to the room that is left.
-    """
+def as_json(one: Passage | Said) -> int:
+    """Return what a passage, or a turn of one, costs in an answer."""
     from bede.engines import tokens
 
-    kept: list[Passage] = []
-    left = budget
-    for one in found:
-        cost = tokens.count(json.dumps(one.to_json(), ensure_ascii=False)) + 2
-        if cost > left:
-            core = replace(one, turns=tuple(turn for turn in one.turns if turn.turn == one.best))
-            room = left - tokens.count(json.dumps(replace(core, turns=()).to_json())) - 80
-            if room < 80:
-                break
-            text, missing = cut(core.turns[0].text, len(core.turns[0].text) // 2, max(2 * END + 100, room * 2))
-            said = replace(core.turns[0], text=text, left_out=(core.turns[0].left_out or 0) + missing or None)
-            one = replace(core, turns=(said,))
-            cost = tokens.count(json.dumps(one.to_json(), ensure_ascii=False)) + 2
-            if cost > left:
-                break
-        kept.append(one)
-        left -= cost
+    return tokens.count(json.dumps(one.to_json(), ensure_ascii=False)) + 2
+
+
+def fitting(
+    found: Sequence[Passage], budget: int, tell: Telling, cost: Callable[[Passage | Said], int] = as_json
+) -> tuple[list[Passage], int]:
+    """Return as many passages, best first, as a budget has room for, and how many had none.
+
+    Short ones are whole. Of what is left the long ones get their share, the better ones more, and show what tells most.
+    """
+    needs = [[cost(turn) for turn in one.turns] for one in found]
+    heads = [cost(replace(one, turns=())) for one in found]
+    bares = [
+        head + cost(replace(turn, text=""))
+        for one, head in zip(found, heads, strict=True)
+        for turn in one.turns
+        if turn.turn == one.best
+    ]
+    rooms = _rooms([head + sum(need) for head, need in zip(heads, needs, strict=True)], bares, budget)
+    shown = (
+        _shown(one, need, room - head, tell, cost)
+        for one, need, head, room in zip(found, needs, heads, rooms, strict=False)
+    )
+    kept = [one for one in shown if one.turns]
     return kept, len(found) - len(kept)
+
+
+def _rooms(needs: Sequence[int], bares: Sequence[int], budget: int) -> list[int]:
+    """Return what each passage may cost: of the first ones, as many as get enough to be of use.
+
+    `bares` is what each costs before the first word.
+    """
+    texts = [need - bare for need, bare in zip(needs, bares, strict=True)]
+    weights = [1 / (1 + SLOPE * rank) for rank in range(len(needs))]
+    for count in range(len(needs), 0, -1):
+        rooms = shares(texts[:count], weights[:count], budget - sum(bares[:count]))
+        if all(room >= (text if text <= SHORT else LEAST) for room, text in zip(rooms, texts, strict=False)):
+            break
+    else:
+        return [budget] if needs else []
+    found = [room + bare for room, bare in zip(rooms, bares, strict=False)]
+    # What is left over is too little for one more, unless the turn that answers fits by itself.
+    return [*found, budget - sum(found)] if count < len(needs) else found
+
+
+def _shown(
+    one: Passage, needs: Sequence[int], room: int, tell: Telling, cost: Callable[[Passage | Said], int]
+) -> Passage:
+    """Return the turns of a passage that a room holds: the one that answers first, then from there outwards."""
+    at = next(spot for spot, turn in enumerate(one.turns) if turn.turn == one.best)
+    kept: dict[int, Said] = {}
+    for spot in sorted(range(len(needs)), key=lambda spot: (abs(spot - at), -spot)):
+        if needs[spot] > room:
+            short = _quoted(one.turns[spot], needs[spot], room, tell, cost)
+            kept |= {spot: short} if short else {}
+            break
+        kept[spot] = one.turns[spot]
+        room -= needs[spot]
+    return replace(one, turns=tuple(kept[spot] for spot in sorted(kept)))
+
+
+def _quoted(
+    turn: Said, need: int, room: int, tell: Telling, cost: Callable[[Passage | Said], int]
+) -> Said | None:
+    """Return a turn cut to a room, or nothing where that is too little to be of use."""
+    bare = cost(replace(turn, text=""))
+    if room - bare < QUOTED:
+        return None
+    size = (room - bare) * len(turn.text) // max(1, need - bare)
+    for part in (1.0, 0.85, 0.7):  # Pieces may hold more tokens by the character than the whole.
+        text, missing = quote(turn.text, tell, int(size * part))
+        short = replace(turn, text=text, left_out=(turn.left_out or 0) + missing or None)
+        if text.strip() and cost(short) <= room:
+            return short
+    return None

@@ -7,11 +7,14 @@ in them and says when none answers. What it finds comes back with what was said 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from bede.answers import relevance
+from bede.errors import NotFound
 from bede.projections import finding, text, words
 from bede.projections.sessions import Wanted
 
@@ -19,6 +22,8 @@ from bede.projections.sessions import Wanted
 CANDIDATES, LITERAL = 128, 32
 #: A passage grows to so many tokens where the budget has room: ten of them take what ten windows and their rims do.
 PASSAGE = 272
+#: Where it has not: how much less the passages of lower ranks grow, and which part of an even share they do at least.
+SLOPE, EVEN = 0.8, 0.85
 #: Names of months and days, whatever the locale.
 _NAMES = "January February March April May June July August September October November December"
 MONTHS = tuple(_NAMES.split())
@@ -33,6 +38,27 @@ class Found:
     best: int
     score: float
     spot: int  # character of the best turn around which a long one is cut
+
+
+def meant(connection: sqlite3.Connection, wanted: Wanted) -> Wanted:
+    """Return what is wanted with the whole name of its session, of which a unique beginning is enough.
+
+    Raises:
+        NotFound: no such session, several whose names begin so, or an agent that nobody knows.
+    """
+    if wanted.agent and not finding.is_known(connection, wanted.agent):
+        known = ", ".join(finding.agents(connection)) or "none has a session here; 'bede ingest' takes them in"
+        raise NotFound(f"nothing here is of an agent {wanted.agent[:80]!r}", hint=f"agents with sessions: {known}")
+    if not wanted.session:
+        return wanted
+    found = finding.sessions_like(connection, wanted.session)
+    if len(found) == 1:
+        return replace(wanted, session=found[0])
+    if found:
+        hint = f"give more of its name: {', '.join(found)}"
+        raise NotFound(f"several sessions begin with {wanted.session[:80]!r}", hint=hint)
+    hint = "'bede recent' tells the sessions of the last turns"
+    raise NotFound(f"no session {wanted.session[:80]!r} here", hint=hint)
 
 
 def find(connection: sqlite3.Connection, asked: str, wanted: Wanted, limit: int, size: int = PASSAGE) -> list[Found]:
@@ -62,6 +88,22 @@ def find(connection: sqlite3.Connection, asked: str, wanted: Wanted, limit: int,
     return found or _as_it_stands(read.needle, rows, limit)
 
 
+def telling(connection: sqlite3.Connection, asked: str) -> Callable[[Sequence[str]], list[float]]:
+    """Return what tells of pieces of text how much of a question each of them holds, by the index's weights."""
+
+    @cache
+    def made() -> Callable[[Sequence[str]], list[float]]:
+        return relevance.telling(asked, _corpus(connection))
+
+    return lambda pieces: made()(pieces)
+
+
+def _corpus(connection: sqlite3.Connection) -> relevance.Corpus:
+    index = finding.Index(connection)
+    rows = index.rows or len(finding.waiting(connection))
+    return relevance.Corpus(rows, lambda term: index.count(term.tokens), finding.usual(connection))
+
+
 def _rows(connection: sqlite3.Connection, windows: list[int], wanted: Wanted) -> dict[int, tuple[Any, ...]]:
     """Return the turns of windows by their number, without those that the session went back behind."""
     known = finding.turns(connection, list(dict.fromkeys(windows)))
@@ -71,11 +113,20 @@ def _rows(connection: sqlite3.Connection, windows: list[int], wanted: Wanted) ->
 def _passages(
     asked: str, rows: dict[int, tuple[Any, ...]], corpus: relevance.Corpus, limit: int, size: int
 ) -> list[Found]:
-    found = relevance.passages(asked, [_turn(row) for row in rows.values()], corpus, limit, size)
+    found = relevance.passages(asked, [_turn(row) for row in rows.values()], corpus, limit, _sizes(limit, size))
     return [
         Found(tuple(turn.id for turn in one.turns), one.best.id, one.score, _spot(rows[one.best.id][7], asked))
         for one in found
     ]
+
+
+def _sizes(limit: int, size: int) -> list[int]:
+    """Return how far the passage of each rank grows: where room is scarce, the better ones further."""
+    if size >= PASSAGE:
+        return [size] * limit
+    weights = [1 / (1 + SLOPE * rank) for rank in range(limit)]
+    unit = size * limit / sum(weights)
+    return [min(PASSAGE, max(int(size * EVEN), int(unit * weight))) for weight in weights]
 
 
 def _literal(connection: sqlite3.Connection, asked: str, wanted: Wanted, waiting: dict[int, str]) -> list[int]:

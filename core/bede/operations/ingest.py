@@ -31,13 +31,14 @@ class Unread(Record):
 
 @dataclass(frozen=True, slots=True)
 class Stored(Record):
-    """What the project has of one agent and model."""
+    """What the project has of one agent and model. `waiting` turns are found too: they stand in no window yet."""
 
     agent: str
     model: str
     sessions: int
     turns: int
     windows: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, 
         outcome="status" if is_status else "planned" if wanted.is_dry else "ingested",
         project="" if is_all else str(context.project.root),
         agents=wanted.agents,
-        sessions=len(report.sessions),
+        sessions=sum(row[2] for row in rows) if is_status else len(report.sessions),
         files=dict(sorted(report.files.items())),
         turns={name: count for name, count in sorted(report.turns.items()) if count},
         records=report.records.total(),
@@ -159,7 +160,7 @@ def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, 
     )
 
 
-def _stored(context: Context, is_all: bool) -> list[tuple[str, str, int, int, int]]:
+def _stored(context: Context, is_all: bool) -> list[tuple[str, str, int, int, int, int]]:
     """Return how many sessions, turns and windows there are of each agent and model, here or in all projects."""
     if is_all:
         from bede.intake.projects import tallies

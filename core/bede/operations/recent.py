@@ -10,6 +10,7 @@ from bede.context import Context
 from bede.operation import Field, operation
 from bede.projections import sessions
 from bede.records import Record
+from bede.repository import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def recent(
     *,
     turns_: Annotated[int, Field("How many turns", ge=1, le=500, short="-n")] = 30,
     agent: Annotated[str, Field("Only this agent's sessions")] = "",
-    session: Annotated[str, Field("Only this session")] = "",
+    session: Annotated[str, Field("Only this session, by its name or a unique beginning")] = "",
     budget: Annotated[int, Field("Most tokens of the answer", ge=200, le=200_000)] = 8000,
 ) -> RecentResult:
     """Show the newest turns of this project's sessions, whole and in order of time.
@@ -37,7 +38,15 @@ def recent(
     said between agents, are left out.
     """
     with context.repository.snapshot() as reading:
-        wanted = sessions.Wanted(agent=agent, session=session, is_side=False)
+        wanted = _meant(reading, sessions.Wanted(agent=agent, session=session, is_side=False))
         numbers = sessions.newest(reading.connection, wanted, turns_)
         found, missing = within(turns(reading.connection, numbers), budget)
         return RecentResult(tuple(reversed(found)), missing)
+
+
+def _meant(reading: Reading, wanted: sessions.Wanted) -> sessions.Wanted:
+    if not (wanted.agent or wanted.session):
+        return wanted
+    from bede.answers import talk  # Only who narrows pays for it.
+
+    return talk.meant(reading.connection, wanted)

@@ -58,14 +58,15 @@ def search(
     kind: Annotated[list[Kind] | None, Field("Only these kinds")] = None,
     status: Annotated[Status, Field("Whether it still holds")] = "active",
     task_id: Annotated[str, Field("Only this task's")] = "",
-    agent_id: Annotated[str, Field("Only this agent's")] = "",
+    agent: Annotated[str, Field("Only this agent's")] = "",
+    agent_id: Annotated[str, Field("The same as --agent", hidden=True)] = "",
     tags: Annotated[list[str] | None, Field("Only with all these tags")] = None,
     labels: Annotated[list[str] | None, Field("Only with all these labels")] = None,
     since: Annotated[str, Field("Not older than a date, time, or age such as 3d")] = "",
     until: Annotated[str, Field("Older than")] = "",
     at: Annotated[str | None, Field("Branch or event to look from")] = None,
     in_: Annotated[Where, Field("Memories, passages of agents' sessions, or both")] = "all",
-    session: Annotated[str, Field("Only passages of this session")] = "",
+    session: Annotated[str, Field("Only passages of this session, by its name or a unique beginning")] = "",
     file: Annotated[str, Field("Only passages whose turns changed this file")] = "",
     git_branch: Annotated[str, Field("Only passages of sessions on this git branch")] = "",
     order: Annotated[Order, Field("Passages by time, or best first")] = "time",
@@ -80,46 +81,70 @@ def search(
     relevant.
     """
     now = context.now()
+    agent = _either(agent, agent_id)
     wanted = Filter(
         kinds=tuple(kind or ()),
         task=task_id or None,
-        agent=agent_id,
+        agent=agent,
         tags=tuple(tags or ()),
         labels=tuple(labels or ()),
         since=instant(since, now) if since else None,
         until=instant(until, now) if until else None,
         status=status,
     )
-    talk = Wanted(agent_id, session, git_branch, file, wanted.since, wanted.until, with_rewound=status == "all")
+    sought = Wanted(agent, session, git_branch, file, wanted.since, wanted.until, with_rewound=status == "all")
     only = bool(session or file or git_branch)
+    _check(wanted, only, in_)
     if len(query) > _LONGEST:
         raise UsageError(f"the query has {len(query):,} characters, at most {_LONGEST:,} fit", hint="shorten it")
     if not query.strip() and not wanted.narrows and status == "active" and not only:
         raise UsageError("nothing to search for", hint=f"give words or a filter, such as --kind {KINDS[2]}")
     with context.repository.snapshot() as reading:
+        sought = _meant(reading, sought)
         head, start = _continued(cursor)
         place = reading.place(head) if head else context.look(reading, at)
         seen = reading.spans(place)
         result = SearchResult(query, at or context.branch(reading), place.id, (), False, "", 0)
         if in_ != "turns" and not only:
-            most = top_k or MEMORIES
-            seqs, scores = _found(reading, seen, query, wanted, most + 1, start, now)
-            page = memories(reading, seqs[:most], seen, scores)
-            result = replace(result, results=page, more=len(seqs) > most)
-            kept = _within(result, budget) if budget else result
-            if kept.more and kept.results:
-                count = len(kept.results)
-                rest = start + count if query.strip() else seqs[count - 1]
-                kept = replace(kept, cursor=f"{place.seq}.{rest}")
-            result = kept
+            result = _page(reading, result, seen, wanted, top_k or MEMORIES, start, place.seq, now, budget)
         if in_ != "memory" and not cursor and not _is_about_memories(wanted) and sessions.are_any(reading.connection):
-            result = _talk(reading, result, talk, top_k or PASSAGES, budget, order)
+            result = _talk(reading, result, sought, top_k or PASSAGES, budget, order)
         return result
 
 
 def _is_about_memories(wanted: Filter) -> bool:
     """Tell whether a filter asks for something that only memories have."""
     return bool(wanted.kinds or wanted.task or wanted.tags or wanted.labels)
+
+
+def _either(agent: str, other: str) -> str:
+    """Return an agent's name, which may be given in two ways, but not as two names."""
+    if agent and other and agent != other:
+        raise UsageError("--agent and --agent-id name two agents", hint="give one of them")
+    return agent or other
+
+
+def _check(wanted: Filter, only: bool, where: str) -> None:
+    """Refuse filters that leave nothing to search: what only memories have together with what only passages have."""
+    if _is_about_memories(wanted) and (only or where == "turns"):
+        asked = "--session, --file and --git-branch" if only else "--in turns"
+        raise UsageError(
+            f"--kind, --task-id, --tags and --labels ask for memories, {asked} for what was said in sessions",
+            hint="leave out one or the other",
+        )
+    if only and where == "memory":
+        raise UsageError(
+            "--session, --file and --git-branch ask for what was said in sessions, --in memory for none of it",
+            hint="leave out --in memory",
+        )
+
+
+def _meant(reading: Reading, wanted: Wanted) -> Wanted:
+    if not (wanted.agent or wanted.session):
+        return wanted
+    from bede.answers import talk
+
+    return talk.meant(reading.connection, wanted)
 
 
 def _talk(
@@ -136,7 +161,8 @@ def _talk(
     found = talk.find(reading.connection, result.query, wanted, limit, min(talk.PASSAGE, room // limit))
     if not found:
         return result
-    kept, missing = said.fitting(said.passages(reading.connection, found), room)
+    tell = talk.telling(reading.connection, result.query)
+    kept, missing = said.fitting(said.passages(reading.connection, found), room, tell)
     if order == "time":
         kept.sort(key=lambda one: (one.turns[0].at, one.session, one.turns[0].turn))
     return replace(result, passages=tuple(kept), passages_left_out=missing)
@@ -148,8 +174,25 @@ def _listed(reading: Reading, result: SearchResult, wanted: Wanted, limit: int, 
 
     numbers = sessions.newest(reading.connection, wanted, limit)
     found = [talk.Found((number,), number, 0.0, 0) for number in numbers]
-    kept, missing = said.fitting(said.passages(reading.connection, found), budget)
+    tell = talk.telling(reading.connection, "")
+    kept, missing = said.fitting(said.passages(reading.connection, found), budget, tell)
     return replace(result, passages=tuple(reversed(kept)), passages_left_out=missing)
+
+
+def _page(
+    reading: Reading, result: SearchResult, seen: Spans, wanted: Filter, most: int, start: int, head: int, now: int,
+    budget: int | None,
+) -> SearchResult:
+    """Add a page of memories, as many as the budget has room for, and the cursor of the next one."""
+    seqs, scores = _found(reading, seen, result.query, wanted, most + 1, start, now)
+    page = memories(reading, seqs[:most], seen, scores)
+    result = replace(result, results=page, more=len(seqs) > most)
+    kept = _within(result, budget) if budget else result
+    if not (kept.more and kept.results):
+        return kept
+    count = len(kept.results)
+    rest = start + count if result.query.strip() else seqs[count - 1]
+    return replace(kept, cursor=f"{head}.{rest}")
 
 
 def _continued(cursor: str) -> tuple[int, int]:

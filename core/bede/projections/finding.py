@@ -147,3 +147,28 @@ def usual(connection: sqlite3.Connection) -> float:
     """Return how many characters a turn usually has, judged by the newest thousand."""
     query = "SELECT avg(size) FROM (SELECT size FROM turn WHERE size > 0 ORDER BY id DESC LIMIT 1000)"
     return float(connection.execute(query).fetchone()[0] or 1.0)
+
+
+#: Names that are told where none of them was meant.
+TOLD = 8
+
+
+def sessions_like(connection: sqlite3.Connection, prefix: str) -> list[str]:
+    """Return the names of the sessions that are called so, or else of those whose name begins so; at most a few."""
+    exact = connection.execute("SELECT 1 FROM session WHERE name = ? LIMIT 1", (prefix,)).fetchone()
+    if exact:
+        return [prefix]
+    query = "SELECT DISTINCT name FROM session WHERE substr(name, 1, ?) = ? ORDER BY name LIMIT ?"
+    return [name for (name,) in connection.execute(query, (len(prefix), prefix, TOLD))]
+
+
+def agents(connection: sqlite3.Connection) -> list[str]:
+    """Return the agents whose sessions are there."""
+    query = "SELECT DISTINCT agent FROM session ORDER BY agent LIMIT ?"
+    return [agent for (agent,) in connection.execute(query, (TOLD,))]
+
+
+def is_known(connection: sqlite3.Connection, agent: str) -> bool:
+    """Tell whether an agent has a session, or said anything that was recorded."""
+    queries = ("SELECT 1 FROM session WHERE agent = ? LIMIT 1", "SELECT 1 FROM event WHERE actor = ? LIMIT 1")
+    return any(connection.execute(query, (agent,)).fetchone() for query in queries)

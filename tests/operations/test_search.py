@@ -1,0 +1,153 @@
+"""`search` and `recent` over sessions: whose, which, how much of each; and an honest nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from contracts.written import NAMES, lines, place, said, session, take
+
+from bede.engines import tokens
+from bede.errors import NotFound, UsageError
+from bede.operations.ingest import ingest
+from bede.operations.recent import recent
+from bede.operations.search import search
+from bede.operations.store import store
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    """No agent's own variables lead anywhere else."""
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def _tell(home, project, name, *told):
+    """Lay a session in which these things are said, by a person and the assistant in turn."""
+    records = (
+        said(name, number, text, project, by="user" if number % 2 else "assistant")
+        for number, text in enumerate(told, 1)
+    )
+    place(home, name).write_bytes(lines(records))
+
+
+def test_a_session_is_named_by_a_unique_beginning(home, project, context):
+    for name in ("alpha-one", "alpha-two", "beta"):
+        place(home, name).write_bytes(session(name, project))
+    take(context)
+    found = search(context, "word", session="be")
+    assert {passage.session for passage in found.passages} == {"beta"}
+    assert {turn.session for turn in recent(context, session="alpha-o").turns} == {"alpha-one"}
+    for ask in (lambda name: search(context, "word", session=name), lambda name: recent(context, session=name)):
+        with pytest.raises(NotFound, match="several sessions begin with 'alpha'") as several:
+            ask("alpha")
+        assert "alpha-one, alpha-two" in str(several.value.hint)
+        with pytest.raises(NotFound, match="no session 'gamma'"):
+            ask("gamma")
+        with pytest.raises(NotFound, match="no session '%'"):
+            ask("%")
+
+
+def test_a_whole_name_wins_over_longer_ones(home, project, context):
+    for name in ("alpha", "alpha-two"):
+        place(home, name).write_bytes(session(name, project))
+    take(context)
+    assert {turn.session for turn in recent(context, session="alpha").turns} == {"alpha"}
+
+
+def test_an_agent_that_nobody_knows_is_told_and_one_that_only_stored_is_no_stranger(home, project, context):
+    place(home, "s").write_bytes(session("s", project))
+    take(context)
+    store(context, summary="the word of the day", agent_id="ann")
+    assert [item.agent_id for item in search(context, "word", agent="ann").results] == ["ann"]
+    assert search(context, "word", agent="ann").passages == ()
+    assert search(context, "word", agent="claude-code").passages
+    for ask in (lambda: search(context, "word", agent="nobody"), lambda: recent(context, agent="nobody")):
+        with pytest.raises(NotFound, match="agent 'nobody'") as unknown:
+            ask()
+        assert "claude-code" in str(unknown.value.hint)
+
+
+def test_the_agent_has_two_names_but_is_one(context):
+    store(context, summary="the word of the day", agent_id="ann")
+    assert search(context, "word", agent_id="ann") == search(context, "word", agent="ann")
+    with pytest.raises(UsageError, match="two agents"):
+        search(context, "word", agent="ann", agent_id="bob")
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"in_": "turns", "kind": ["decision"]},
+        {"in_": "turns", "task_id": "T-1"},
+        {"session": "s", "labels": ["area:x"]},
+        {"file": "a.py", "tags": ["t"]},
+        {"in_": "memory", "session": "s"},
+        {"in_": "memory", "git_branch": "main"},
+    ],
+)
+def test_filters_that_leave_nothing_to_search_are_an_error(context, filters):
+    with pytest.raises(UsageError, match="ask for"):
+        search(context, "word", **filters)
+
+
+def test_the_status_counts_what_is_stored_and_what_stands_in_no_window_yet(home, project, context):
+    place(home, "a").write_bytes(session("a", project, 4))
+    place(home, "b").write_bytes(session("b", project, 2))
+    take(context)
+    told = ingest(context, status=True)
+    assert (told.sessions, sum(row.sessions for row in told.stored)) == (2, 2)
+    assert sum(row.turns for row in told.stored) == sum(row.waiting for row in told.stored) == 6
+    assert sum(row.windows for row in told.stored) == 0
+    place(home, "c").write_bytes(session("c", project, 80))
+    take(context)
+    told = ingest(context, status=True)
+    assert sum(row.windows for row in told.stored) > 0
+    assert sum(row.waiting for row in told.stored) == 0
+
+
+@pytest.mark.parametrize("budget", [600, 1200, 2000, 4200])
+def test_long_answers_share_the_budget_and_show_what_was_asked_for(home, project, context, budget):
+    for number in range(8):
+        filler = "\n".join(f"Line {number}x{line} is about nothing in particular." for line in range(120))
+        text = f"{filler}\nThe ribbon of part {number} is painted magenta.\n{filler}"
+        _tell(home, project, f"s{number}", f"Look at part {number}.", text)
+    take(context)
+    found = search(context, "which ribbon is painted magenta?", in_="turns", order="rank", budget=budget)
+    assert tokens.count(json.dumps(found.to_json(), ensure_ascii=False)) <= budget
+    assert len(found.passages) >= min(8, budget // 400)
+    assert len(found.passages) + found.passages_left_out == 8
+    for passage in found.passages:
+        answer = next(turn for turn in passage.turns if turn.turn == passage.best)
+        assert "is painted magenta." in answer.text
+        assert answer.left_out
+    sizes = [sum(len(turn.text) for turn in passage.turns) for passage in found.passages]
+    assert sizes[0] >= sizes[-1]
+
+
+def test_what_fits_is_whole(home, project, context):
+    said_ = "The ribbon is magenta.\n" + "It dries slowly. " * 40
+    _tell(home, project, "s", "What about the ribbon?", said_.strip())
+    take(context)
+    (passage,) = search(context, "ribbon", in_="turns").passages
+    assert said_.strip() in [turn.text for turn in passage.turns]
+    assert all(turn.left_out is None for turn in passage.turns)
+
+
+def test_a_question_without_names_that_nobody_spoke_of_gets_nothing(home, project, context):
+    talk = [f"Rotate picture {number}, please." if number % 2 else f"Rotated {number}." for number in range(1, 90)]
+    _tell(home, project, "s", *talk)
+    take(context)
+    assert search(context, "how do we rotate kafka certificates?").passages == ()
+    assert search(context, "rotate the picture").passages
+
+
+def test_a_turn_is_shown_as_it_was_said_and_not_as_it_is_stored(home, project, context, bede):
+    _tell(home, project, "s", "What about the ribbon?", "It is magenta.")
+    take(context)
+    turn = recent(context).turns[-1]
+    page = bede("--pretty", "show", turn.id, cwd=project).out
+    assert "It is magenta." in page
+    assert "assistant" in page
+    assert "parts" not in page
+    assert "1767225602" not in page
