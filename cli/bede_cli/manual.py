@@ -45,18 +45,27 @@ def page(declared: Operation, *, width: int = 80, bold: bool = False) -> str:
     return "\n".join(lines)
 
 
-def contents(*, bold: bool = False) -> str:
-    """Return the page that lists the verbs."""
+def contents(*, width: int = 80, bold: bool = False) -> str:
+    """Return the page that lists the verbs, each with its first sentence in a column of its own."""
+    width = min(width, _WIDEST)
     options = " ".join(f"[{typed(item)}]" for item in EVERYWHERE if item.flags[0] not in ("--no-color", "--help"))
-    lines = ["usage: bede " + options, "            VERB ...", "       bede --version"]
+    lines = [*_hanging("usage: bede ", options + " VERB ...", width), "       bede --version"]
+    column = max(map(len, HEADINGS)) + 4
     seen = ""
     for verb, group in HEADINGS.items():
         if group != seen:
             lines += ["", heading(group, bold)]
             seen = group
-        lines.append(f"  {verb:<14}{find(verb).summary}")
-    lines += ["", "'bede help VERB' tells all about one. The options above may follow the verb as well.", ""]
-    return "\n".join(lines)
+        lines += _hanging(f"  {verb:<{column - 2}}", find(verb).summary, width)
+    told = "'bede help VERB' tells all about one. The options above may follow the verb as well."
+    return "\n".join([*lines, "", *textwrap.wrap(told, width), ""])
+
+
+def _hanging(label: str, told: str, width: int) -> Sequence[str]:
+    """Return a label and what is told beside it, on as many lines as that needs."""
+    room = max(width - len(label), 30)
+    first, *rest = textwrap.wrap(told, room, break_on_hyphens=False) or [""]
+    return [label + first, *(" " * len(label) + line for line in rest)]
 
 
 def heading(title: str, bold: bool) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console, RenderableType, detect_legacy_windows
 from rich.text import Text
 
-from bede_cli import sittings
+from bede_cli import sittings, together
 from bede_cli.layout import (
     BAD,
     GOOD,
@@ -60,7 +60,7 @@ def render(body: Body, *, width: int | None, coloured: bool) -> str:
     )
     page = PAGES.get(str(body.get("schema", "")).partition("/")[0], generic)
     for part in page(body):
-        console.print(part)
+        console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().split("\n")[:-1])
 
 
@@ -373,5 +373,7 @@ PAGES: dict[str, Page] = {
     for page in (
         anchor, auto, branches, checkout, config, context, diff, doctor, fork, init, log, merge, purge, rollback,
         search, show, status, store, undo, verify, sittings.ingest, sittings.recent, sittings.schedule,
+        together.brief, together.bundle, together.exchange, together.lease, together.notice,
     )
 }  # fmt: skip
+PAGES |= dict.fromkeys(("attach", "detach", "install-hooks", "uninstall-hooks"), together.agents)
