@@ -16,6 +16,10 @@ from typing import Any
 from bede.errors import UsageError
 from bede.identity import check_agent
 
+#: How a switch is spelt.
+ON, OFF = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+#: What the name of an engine begins with.
+ENGINES = ("lexical", "static", "mlx", "st", "onnx")
 LAYERS = ("default", "user", "project", "environment", "argument")
 
 
@@ -27,6 +31,8 @@ class Setting:
     default: Any
     read: Callable[[str], Any]
     description: str
+    #: Never read from the project's layer, nor written there: its value leads to what runs on this machine.
+    is_personal: bool = False
 
     @property
     def variable(self) -> str:
@@ -51,11 +57,33 @@ def _positive(text: str) -> int:
     return number
 
 
+def _tokens(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 2000:
+        raise ValueError("must be between 0 and 2000 tokens")
+    return number
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in (*ON, *OFF):
+        raise ValueError("must be true or false")
+    return text.lower() in ON
+
+
 def _seconds(text: str) -> float:
     number = float(text)
     if not 0 <= number <= 3600:
         raise ValueError("must be between 0 and 3600 seconds")
     return number
+
+
+def _engine(text: str) -> str:
+    spec = text.strip()
+    if not spec.isprintable() or len(spec) > 1000:
+        raise ValueError("must be one line, at most 1,000 characters")
+    if spec and spec.partition(":")[0] not in ENGINES:
+        raise ValueError(f"must begin with one of {', '.join(ENGINES)}")
+    return spec
 
 
 def _agent(text: str) -> str:
@@ -71,6 +99,23 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("recall.top_k", 5, _positive, "most memories that auto recalls of each sort"),
     Setting("recall.budget", 600, _positive, "most tokens that auto hands to its child"),
     Setting("context.budget", 4000, _positive, "most tokens of a context"),
+    Setting(
+        "search.engine",
+        "lexical",
+        _engine,
+        "what search in sessions goes by besides words: lexical for nothing, static, mlx:4b, st:NAME or onnx:/folder",
+        is_personal=True,
+    ),
+    Setting(
+        "search.reranker",
+        "",
+        _engine,
+        "what reads the best passages again and puts them in order: mlx:4b, st:NAME or onnx:/folder",
+        is_personal=True,
+    ),
+    Setting("hooks.claims", True, _switch, "whether hooks claim files before edits, and refuse what others hold"),
+    Setting("hooks.brief", 600, _tokens, "most tokens that a session is told at its start; 0 for nothing"),
+    Setting("hooks.recall", 300, _tokens, "most tokens that are told with a prompt; 0 for nothing"),
 )
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 
@@ -98,7 +143,7 @@ class Config:
         if setting.variable in self._environment:
             raw = self._environment[setting.variable]
             return Value(key, _read(setting, raw, setting.variable), "environment", setting.variable)
-        for layer in ("project", "user"):
+        for layer in ("user",) if setting.is_personal else ("project", "user"):
             path = self._files[layer]
             said = self._table(layer).get(key)
             if said is not None:
@@ -176,10 +221,11 @@ def _read(setting: Setting, raw: str, origin: str) -> Any:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        import tomllib  # Most calls find no file.
+
+        return tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:

@@ -21,6 +21,7 @@ VARIABLES = {
     "BEDE_DATA_DIR": "the folder of the registry of projects and of reports of bugs",
     "BEDE_SESSION_ID": "the session that leases of this call are for, where the agent tells none itself",
     "BEDE_HOOK_INGEST": "`0`: the hook at the end of a turn does not take in the session's transcript",
+    "BEDE_HOOK_PATIENCE": "how many times as long `bede hook` may take, on a slow machine: 1 to 60",
     "BEDE_DEBUG": "`1` shows the traceback of a bug instead of writing it into a report",
     "NO_COLOR": "anything: no colour",
 }

@@ -25,7 +25,7 @@ from bede.splice.syntax import load
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither these modes nor links for everyone")
 
 SERVER = Member(
-    ("mcpServers", "bede"), {"type": "stdio", "command": "/home/a b/bin/bede", "args": ["serve"]}, kept=("env",)
+    ("mcpServers", "bede"), {"type": "stdio", "command": "/opt/a b/bin/bede", "args": ["serve"]}, kept=("env",)
 )
 TABLE = Member(
     ("mcp_servers", "bede"), {"command": "/opt/bede", "args": ["serve", "x"], "startup_timeout_sec": 20}, ("env",)

@@ -138,6 +138,45 @@ def test_after_an_edit_the_file_is_touched_and_the_lease_goes_on(project: Path, 
     assert [row[2] for row in leases(project)] == [FILE]
 
 
+def test_a_turn_gives_back_the_hooks_own_claims_and_a_session_all(project: Path, bede: Run, hook: Hook) -> None:
+    hook("claude-code", BEFORE, "s1")
+    for path, words in (("big.py", ["--purpose", "a big refactor"]), ("long.py", ["--ttl", "2h"])):
+        assert bede("lease", "acquire", path, *words, "--agent-id", "claude-code", "--session", "s1").status == 0
+    hook("claude-code", STOP, "s1")
+    assert sorted(row[2] for row in leases(project)) == ["big.py", "long.py"]
+    hook("claude-code", END, "s1")
+    assert leases(project) == []
+
+
+def test_who_waits_as_the_refusal_says_may_edit_then(project: Path, bede: Run, hook: Hook) -> None:
+    hook("codex", BEFORE, "s1")
+    told = reason("claude-code", hook("claude-code", BEFORE, "s2"))
+    typed = re.search(r"'bede (lease acquire [^']+)' waits", told)
+    assert typed
+    hook("codex", STOP, "s1")
+    assert bede(*typed[1].split()).status == 0
+    assert "deny" in hook("codex", BEFORE, "s1").out
+    assert hook("claude-code", BEFORE, "s2").out == ""
+
+
+def test_each_part_can_be_switched_off(project: Path, window: Context, bede: Run, hook: Hook) -> None:
+    _known(window)
+    hook("codex", BEFORE, "s0")
+    assert bede("config", "hooks.brief", "0").status == 0
+    assert hook("claude-code", START, "s1").out == ""
+    assert bede("config", "hooks.brief", "200", "--user").status == 0
+    assert bede("config", "hooks.brief", "--unset").status == 0
+    assert 0 < tokens.count(context("claude-code", hook("claude-code", START, "s1"))) <= 200
+    asked = "Which parser does the loader use, streaming?"
+    assert context("claude-code", hook("claude-code", PROMPT, "s1", prompt=asked))
+    assert hook("claude-code", PROMPT, "s1", prompt=asked, env={"BEDE_HOOKS_RECALL": "0"}).out == ""
+    assert "deny" in hook("claude-code", BEFORE, "s1").out
+    assert hook("claude-code", BEFORE, "s1", env={"BEDE_HOOKS_CLAIMS": "false"}).out == ""
+    assert bede("config", "hooks.claims", "false").status == 0
+    assert hook("claude-code", BEFORE, "s1").out == ""
+    assert [row[1] for row in leases(project)] == ["s0"]
+
+
 def test_a_sub_agent_works_under_its_sessions_lease(project: Path, hook: Hook) -> None:
     hook("claude-code", BEFORE, "s1")
     assert hook("claude-code", BEFORE, "s1", agent_id="a1", agent_type="Explore").out == ""
@@ -150,7 +189,8 @@ def test_what_a_files_name_says_is_no_command(project: Path, hook: Hook) -> None
     hook("claude-code", BEFORE, "s1", path=name)
     refused = reason("gemini-cli", hook("gemini-cli", BEFORE, "s2", path=name))
     assert refused.startswith(f"Bede: {name} is held by claude-code")
-    assert re.findall(r"'bede [^']*'", refused) == ["'bede brief PATH'", "'bede lease acquire PATH --wait 60s'"]
+    own = "--wait 60s --agent-id gemini-cli --session s2"
+    assert re.findall(r"'bede [^']*'", refused) == ["'bede brief PATH'", f"'bede lease acquire PATH {own}'"]
 
 
 # Where it is

@@ -66,8 +66,9 @@ def test_who_is_on_a_file_and_what_they_are_about(project: Path, window: Context
     (story,) = brief(window, [FILE]).files
     assert story.path == FILE
     (holder,) = story.holders
-    assert holder.startswith(f"- codex (session s1) edits {FILE}, for 14 min more")
-    assert holder.endswith('"Port the loader to the new parser"')
+    assert (holder.agent_id, holder.session, holder.files) == ("codex", "s1", (FILE,))
+    assert holder.prompt == "Port the loader to the new parser" and 800 < holder.seconds_left <= 900
+    assert holder.line().startswith(f"- codex (session s1) edits {FILE}, for 14 min more")
     result = brief(window, [FILE])
     assert f"{FILE}, at work now:\n- codex (session s1)" in result.text
     assert brief(window, ["src/other.py"]).files[0].holders == ()
@@ -82,7 +83,8 @@ def test_a_refusal_is_told_from_the_moment_on(project: Path, window: Context) ->
     (block,) = brief(window, [FILE]).files[0].blocks
     assert (block.agent_id, block.session, block.holder, block.holder_session) == ("gemini-cli", "g1", "codex", "s1")
     assert block.prompt == "Port the loader to the new parser" and block.count == 3
-    assert 'gemini-cli was refused, 3 times: held by codex, who was at: "Port the loader' in brief(window, [FILE]).text
+    text = brief(window, [FILE]).text
+    assert 'gemini-cli (session g1) was refused, 3 times: held by codex (session s1), who was at: "Port the' in text
     _later(window)
     assert tidings.catch_up(window.repository, "ada", window.moment()) > 0
     assert len(contended(window)) == 1
@@ -107,7 +109,7 @@ def test_refusals_over_the_folder_or_below_it_count(project: Path, window: Conte
     assert len(brief(window, ["src/"]).files[0].blocks) == 2
     assert len(brief(window, ["."]).files[0].blocks) == 2
     assert brief(window, ["docs/a.md"]).files[0].blocks == ()
-    assert "pi (session p1) edits docs" in brief(window, ["docs/a.md"]).files[0].holders[0]
+    assert "pi (session p1) edits docs" in brief(window, ["docs/a.md"]).files[0].holders[0].line()
 
 
 def test_another_worktree_is_told_as_such(project: Path, window: Context) -> None:
@@ -116,11 +118,24 @@ def test_another_worktree_is_told_as_such(project: Path, window: Context) -> Non
     tree = project.parent / "wt"
     attend(tree, "codex", BEFORE, "s1")
     (holder,) = brief(window, [FILE]).files[0].holders
-    assert holder.startswith(f"- codex (session s1) edits @worktree/wt/{FILE}")
-    assert holder.endswith("in another worktree")
+    assert holder.line().startswith(f"- codex (session s1) edits @worktree/wt/{FILE}")
+    assert holder.elsewhere and holder.line().endswith("in another worktree")
     with closing(Context(directory=tree, agent="ada")) as there:
         (story,) = brief(there, [FILE]).files
-    assert story.path == FILE and "another worktree" not in story.holders[0]
+    assert story.path == FILE and "another worktree" not in story.holders[0].line()
+
+
+def test_what_a_hook_saw_is_there_before_the_transcript_is_read(project: Path, window: Context) -> None:
+    attend(project, "codex", PROMPT, "s1", prompt="Port the loader to the new parser")
+    for _ in range(2):
+        attend(project, "codex", BEFORE, "s1")
+        attend(project, "codex", AFTER, "s1")
+    (touch,) = brief(window, [FILE]).files[0].touched
+    assert (touch.agent_id, touch.session, touch.edits) == ("codex", "s1", 2)
+    assert touch.prompt == "Port the loader to the new parser"
+    assert 'codex (session s1) 2 times, asked: "Port the loader' in brief(window, [FILE]).text
+    assert len(brief(window, ["src/"]).files[0].touched) == len(brief(window, ["."]).files[0].touched) == 1
+    assert brief(window, ["src/other.py"]).files[0].touched == ()
 
 
 # What is known of it
@@ -140,10 +155,11 @@ def test_memories_that_name_the_file_come_first_by_its_path(context: Context, cl
         **why,
     )
     store(context, kind="decision", key="other", value="the preloader.py stays", rationale="nobody minds")
-    memories = brief(context, [FILE]).files[0].memories
+    memories = [memory.text for memory in brief(context, [FILE]).files[0].memories]
     assert ["loader.rows" in memories[0], "loader.mode" in memories[1], len(memories)] == [True, True, 2]
     assert all(line.startswith("- 2026-01-02 03:04 tester") for line in memories)
-    assert "never edit it" in brief(context, ["docs/loader.py"]).files[0].memories[0]
+    generated = brief(context, ["docs/loader.py"]).files[0].memories[0]
+    assert "never edit it" in generated.text and generated.kind == "discovered_constraint"
 
 
 @pytest.mark.parametrize(

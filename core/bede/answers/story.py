@@ -16,8 +16,7 @@ from typing import Any
 
 from bede.answers import ranking
 from bede.answers.brief import Section, safe, sentence
-from bede.answers.working import line as at_work
-from bede.answers.working import quoted
+from bede.answers.working import Work, quoted, sorted_by_session, who
 from bede.identity import timestamp
 from bede.leases import holding, intents, outbox, scopes
 from bede.leases.clock import Now
@@ -67,6 +66,43 @@ class Change(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Touch(Record):
+    """A session that changed the file by a hook's account, which is there before its transcript is read."""
+
+    SPARSE = True
+
+    agent_id: str
+    session: str
+    edits: int
+    last: str
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Record):
+    """A git commit with the file in it, and the sessions that had changed its files."""
+
+    SPARSE = True
+
+    commit: str
+    at: str
+    subject: str
+    author: str = ""
+    sessions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Record):
+    """A memory that names the file."""
+
+    id: str
+    kind: str
+    agent_id: str
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Knower(Record):
     """Somebody who knows the file: how many of its changes were theirs, in how many sessions, and when last."""
 
@@ -78,22 +114,28 @@ class Knower(Record):
 
 @dataclass(frozen=True, slots=True)
 class Story(Record):
-    """One file. `holders` and `memories` are lines, as an agent reads them."""
+    """One file; what nothing is known of is left out."""
+
+    SPARSE = True
 
     path: str
-    holders: tuple[str, ...]
+    holders: tuple[Work, ...]
     blocks: tuple[Block, ...]
-    memories: tuple[str, ...]
+    memories: tuple[Named, ...]
     changes: tuple[Change, ...]
+    touched: tuple[Touch, ...]
+    commits: tuple[Committed, ...]
     ask: tuple[Knower, ...]
 
     def sections(self) -> Iterator[Section]:
         """Yield the story in words, what matters before the next edit first."""
         name = safe(self.path)
         parts = (
-            ("at work now", self.holders),
-            ("decided and found out", self.memories),
+            ("at work now", [work.line() for work in self.holders]),
+            ("decided and found out", [memory.text for memory in self.memories]),
+            ("touched lately", [_touched(touch) for touch in self.touched]),
             ("why it changed, newest first", [_changed(change) for change in self.changes]),
+            ("commits", [_committed(commit) for commit in self.commits]),
             ("refused before", [_blocked(block) for block in self.blocks]),
             ("whom to ask", [_knower(one) for one in self.ask]),
         )
@@ -105,25 +147,52 @@ def story(reading: Reading, place: Place, wanted: tuple[str, str], now: Now) -> 
     path = scopes.tail(wanted[0])
     is_folder = wanted[1] == scopes.FOLDER
     changes = sessions.changes(reading.connection, path, _CHANGES, is_folder=is_folder)
+    told = {(agent, name) for _, _, _, agent, name, _ in changes}
     return Story(
         path,
         tuple(_holders(reading, wanted, now)),
         tuple(islice(_blocks(reading, wanted), MOST)),
         tuple(_memories(reading, place, path, now)),
         tuple(_why(reading, changes)),
+        tuple(touch for touch in _touches(reading, wanted) if (touch.agent_id, touch.session) not in told),
+        tuple(islice(_commits(reading, path, is_folder), MOST)),
         tuple(_ask(changes)),
     )
 
 
-def _holders(reading: Reading, wanted: tuple[str, str], now: Now) -> Iterator[str]:
+def _holders(reading: Reading, wanted: tuple[str, str], now: Now) -> Iterator[Work]:
     """Yield who holds it, then who is on the same file in another worktree."""
     if not holding.is_laid(reading.connection):
         return
     held = [lease for lease in holding.overlapping(reading.connection, *wanted) if lease.left(now) > 0]
-    for found, note in ((held, ""), (holding.elsewhere(reading.connection, [wanted], now), ", in another worktree")):
-        for who in dict.fromkeys((lease.agent, lease.session) for lease in found):
-            theirs = [lease for lease in found if (lease.agent, lease.session) == who]
-            yield at_work(reading.connection, *who, theirs, now) + note
+    yield from sorted_by_session(reading.connection, held, now)
+    apart = holding.elsewhere(reading.connection, [wanted], now)
+    yield from sorted_by_session(reading.connection, apart, now, elsewhere=True)
+
+
+def _touches(reading: Reading, wanted: tuple[str, str]) -> Iterator[Touch]:
+    """Yield the sessions that hooks saw changing the file, with what each was last asked."""
+    if not holding.is_laid(reading.connection):
+        return
+    is_folder = wanted[1] == scopes.FOLDER
+    for agent, session, count, last in intents.touches(reading.connection, wanted[0], MOST, is_folder=is_folder):
+        prompt, _ = intents.prompt_of(reading.connection, agent, session)
+        yield Touch(agent, session, count, timestamp(last), quoted(prompt, _SHOWN))
+
+
+def _commits(reading: Reading, path: str, is_folder: bool) -> Iterator[Committed]:
+    """Yield the commits that git's hook told of, newest first, with the file or something below the folder in them."""
+    if COORDINATION not in reading.refs():
+        return
+    events = reading.walk(reading.spans(reading.tip(COORDINATION)), ("commit",))
+    for event in islice(events, LOOKED):
+        body = event.body or {}
+        files = [str(name) for name in body.get("files", ())]
+        if path in files or (is_folder and any(path == "." or name.startswith(f"{path}/") for name in files)):
+            sessions_ = tuple(who(str(one.get("agent")), str(one.get("session"))) for one in body.get("sessions", ()))
+            subject = quoted(str(body.get("summary", "")).partition(": ")[2], _SHOWN)
+            commit, author = str(body.get("commit", "")), str(body.get("author", ""))
+            yield Committed(commit, timestamp(event.happened_at), subject, author, sessions_)
 
 
 def _blocks(reading: Reading, wanted: tuple[str, str]) -> Iterator[Block]:
@@ -166,7 +235,7 @@ def _block(agent: str, at: int, body: dict[str, Any]) -> Block:
     )
 
 
-def _memories(reading: Reading, place: Place, path: str, now: Now) -> Iterator[str]:
+def _memories(reading: Reading, place: Place, path: str, now: Now) -> Iterator[Named]:
     """Yield the active memories that name the file: by its whole path first, then by its name alone."""
     name = path.rpartition("/")[2]
     if path == ".":
@@ -177,7 +246,8 @@ def _memories(reading: Reading, place: Place, path: str, now: Now) -> Iterator[s
     events = reading.load(list(found))
     about = [event for event in events.values() if _names(text_of(event.body or {}), path)]
     about.sort(key=lambda event: (path not in text_of(event.body or {}), -event.happened_at))
-    yield from (sentence(event) for event in about[:MOST])
+    for event in about[:MOST]:
+        yield Named(event.id, event.kind, event.actor, timestamp(event.happened_at), sentence(event))
 
 
 def _names(text: str, path: str) -> bool:
@@ -234,15 +304,26 @@ def _ask(changes: Sequence[tuple[Any, ...]]) -> Iterator[Knower]:
 
 def _changed(change: Change) -> str:
     asked = f'asked: "{change.prompt}"' if change.prompt else "no prompt is known"
-    who = f"{safe(change.agent_id)} (session {safe(change.session)[:12]})"
-    return f"- {_when(change.at)} {who} [{change.turn[:8]}] {asked}"
+    return f"- {_when(change.at)} {who(change.agent_id, change.session)} [{change.turn[:8]}] {asked}"
+
+
+def _touched(touch: Touch) -> str:
+    times = "once" if touch.edits == 1 else f"{touch.edits} times"
+    asked = f', asked: "{touch.prompt}"' if touch.prompt else ""
+    return f"- {_when(touch.last)} {who(touch.agent_id, touch.session)} {times}{asked}"
+
+
+def _committed(commit: Committed) -> str:
+    by = f", after {', '.join(commit.sessions[:3])}" if commit.sessions else ""
+    return f"- {_when(commit.at)} {commit.commit[:12]} by {safe(commit.author)}{by}: {commit.subject}"
 
 
 def _blocked(block: Block) -> str:
     times = f", {block.count} times" if block.count > 1 else ""
     about = block.purpose or block.prompt
     why = f', who was at: "{quoted(about, _SHOWN)}"' if about else ""
-    return f"- {_when(block.at)} {safe(block.agent_id)} was refused{times}: held by {safe(block.holder)}{why}"
+    wanting, holder = who(block.agent_id, block.session), who(block.holder, block.holder_session)
+    return f"- {_when(block.at)} {wanting} was refused{times}: held by {holder}{why}"
 
 
 def _knower(one: Knower) -> str:

@@ -1,46 +1,92 @@
-"""Who works on what right now: the leases of this moment as dated, attributed lines, one a session."""
+"""Who works on what right now: the leases of this moment, one entry a session, and each as one line."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from bede.answers.brief import safe
+from bede.identity import timestamp
 from bede.leases import holding, intents
 from bede.leases.clock import Now
 from bede.leases.holding import Lease
 from bede.leases.telling import age
+from bede.records import Record
 
-#: Files named of one session, and characters of what it was asked.
-_FILES, _ASKED = 4, 160
+#: Files named of one session in its line, and in its entry; characters of what it was asked.
+_FILES, _LISTED, _ASKED = 4, 20, 160
 
 
-def working(connection: sqlite3.Connection, now: Now, but: tuple[str, str] = ("", "")) -> list[str]:
-    """Return a line for each session that holds something, the latest first; `but` is left out."""
+@dataclass(frozen=True, slots=True)
+class Work(Record):
+    """What one session holds, until when, what for, and what it was last asked. `elsewhere`: in another worktree."""
+
+    SPARSE = True
+
+    agent_id: str
+    session: str
+    files: tuple[str, ...]
+    until: str
+    seconds_left: int
+    purpose: str = ""
+    prompt: str = ""
+    asked_at: str = ""
+    elsewhere: bool | None = None
+
+    def line(self) -> str:
+        """Return it as one line: which files, for how long still, and what about."""
+        names = [safe(name) for name in self.files[:_FILES]]
+        more = f" and {len(self.files) - _FILES} more" if len(self.files) > _FILES else ""
+        text = f"- {who(self.agent_id, self.session)} edits {', '.join(names)}{more}"
+        text += f", for {age(self.seconds_left * 1_000_000)} more"
+        if self.purpose:
+            text += f"; purpose: {quoted(self.purpose, _ASKED)}"
+        if self.prompt:
+            text += f'; asked {self.asked_at[11:16]}: "{quoted(self.prompt, _ASKED)}"'
+        return text + (", in another worktree" if self.elsewhere else "")
+
+
+def working(connection: sqlite3.Connection, now: Now, but: tuple[str, str] = ("", "")) -> list[Work]:
+    """Return an entry for each session that holds something, the latest first; `but` is left out."""
     if not holding.is_laid(connection):
         return []  # An older Bede made the file, and nobody has written to it since.
+    held = [lease for lease in holding.live(connection, now) if (lease.agent, lease.session) != but]
+    return sorted_by_session(connection, held, now)
+
+
+def sorted_by_session(
+    connection: sqlite3.Connection, leases: Iterable[Lease], now: Now, *, elsewhere: bool = False
+) -> list[Work]:
+    """Return leases by session, the one that took something last first."""
     sessions: dict[tuple[str, str], list[Lease]] = {}
-    for lease in holding.live(connection, now):
-        if (lease.agent, lease.session) != but:
-            sessions.setdefault((lease.agent, lease.session), []).append(lease)
-    latest = sorted(sessions, key=lambda who: -max(lease.since for lease in sessions[who]))
-    return [line(connection, *who, sessions[who], now) for who in latest]
+    for lease in leases:
+        sessions.setdefault((lease.agent, lease.session), []).append(lease)
+    latest = sorted(sessions, key=lambda name: -max(lease.since for lease in sessions[name]))
+    return [_work(connection, *name, sessions[name], now, elsewhere) for name in latest]
 
 
-def line(connection: sqlite3.Connection, agent: str, session: str, leases: Sequence[Lease], now: Now) -> str:
-    """Return one session's line: which files, for how long still, and what it was last asked."""
-    names = [safe(lease.resource) for lease in leases[:_FILES]]
-    more = f" and {len(leases) - _FILES} more" if len(leases) > _FILES else ""
-    left = age(max(lease.left(now) for lease in leases))
-    who = safe(agent) + (f" (session {safe(session)[:12]})" if session else "")
-    text = f"- {who} edits {', '.join(names)}{more}, for {left} more"
-    purpose = next((lease.purpose for lease in leases if lease.purpose), "")
+def _work(
+    connection: sqlite3.Connection, agent: str, session: str, leases: Sequence[Lease], now: Now, elsewhere: bool
+) -> Work:
+    left = max(lease.left(now) for lease in leases)
     prompt, asked = intents.prompt_of(connection, agent, session)
-    if purpose:
-        text += f"; purpose: {quoted(purpose, _ASKED)}"
-    if prompt:
-        text += f'; asked {age(now.wall - asked)} ago: "{quoted(prompt, _ASKED)}"'
-    return text
+    return Work(
+        agent,
+        session,
+        tuple(lease.resource for lease in leases[:_LISTED]),
+        timestamp(now.wall + left),
+        left // 1_000_000,
+        next((lease.purpose for lease in leases if lease.purpose), ""),
+        prompt,
+        timestamp(asked) if prompt else "",
+        elsewhere or None,
+    )
+
+
+def who(agent: str, session: str) -> str:
+    """Return an agent in its session as a line names it."""
+    return safe(agent) + (f" (session {safe(session)[:12]})" if session else "")
 
 
 def quoted(text: str, most: int) -> str:

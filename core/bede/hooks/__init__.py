@@ -74,8 +74,10 @@ def answer(call: Call, environment: Mapping[str, str]) -> Answer:
 
 def _moment(call: Call, project: Project, environment: Mapping[str, str]) -> Answer:
     if call.moment in (BEFORE, AFTER):
-        from bede.hooks import claiming
+        from bede.hooks import claiming, switches
 
+        if not switches.claims(project, environment):
+            return Answer()
         return claiming.before(call, project) if call.moment == BEFORE else claiming.after(call, project)
     if call.moment in (STOP, END):
         from bede.hooks import leaving

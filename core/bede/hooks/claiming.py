@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bede.agents.port import Call
     from bede.hooks.ground import Project
     from bede.leases.claims import Denial, Grant
+    from bede.leases.holding import Lease
 
 #: For how long a hook claims a file, in microseconds. Each edit renews it, and the end of a turn gives it back.
 TTL = 15 * 60 * 1_000_000
@@ -36,7 +37,7 @@ def before(call: Call, project: Project) -> Answer:
     with open_(project) as connection:
         found = claims.acquire(connection, Holder(call.agent, call.session), wanted, TTL, "", now)
     if isinstance(found, claims.Denial):
-        return Answer(reason=_refused(found, now))
+        return Answer(reason=_refused(found, call, now))
     return Answer(context=_apart(found))
 
 
@@ -83,6 +84,11 @@ def _wanted(call: Call, project: Project) -> list[tuple[str, str]]:
     return list(found)
 
 
+def is_own(lease: Lease) -> bool:
+    """Tell whether the hook claimed it, and nobody took it on purpose."""
+    return not lease.purpose and lease.ttl == TTL
+
+
 def remember(call: Call, project: Project, said: str, now: clock.Now) -> None:
     """Note what a session was asked, and where it is written down; the prompt is redacted already.
 
@@ -93,14 +99,19 @@ def remember(call: Call, project: Project, said: str, now: clock.Now) -> None:
         intents.note_prompt(connection, call.agent, call.session, said, now, **where)
 
 
-def _refused(denial: Denial, now: clock.Now) -> str:
-    name = denial.blocked[0].resource
-    # An agent may type this: the name of a file must not bring a command of its own along.
-    name = name if re.fullmatch(r"[\w./@+][\w./@+-]*", name, re.ASCII) else "PATH"
+def _refused(denial: Denial, call: Call, now: clock.Now) -> str:
+    name = _typed(denial.blocked[0].resource, "PATH")
+    # With the session, what is waited for is this session's own, and its next edit goes through.
+    own = f"--wait 60s --agent-id {call.agent} --session {_typed(call.session, 'ID')}"
     return (
         f"Bede: {telling.told(denial, now)} This edit was not made. Take other work that does not need this file, and "
-        f"come back to it later; 'bede brief {name}' tells more, 'bede lease acquire {name} --wait 60s' waits for it."
+        f"come back to it later; 'bede brief {name}' tells more, 'bede lease acquire {name} {own}' waits for it."
     )
+
+
+def _typed(name: str, instead: str) -> str:
+    """Return a name that an agent may type: it must not bring a command of its own along."""
+    return name if re.fullmatch(r"[\w./@+][\w./@+-]*", name, re.ASCII) else instead
 
 
 def _apart(grant: Grant) -> str:

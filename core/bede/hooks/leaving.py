@@ -1,6 +1,9 @@
 # ruff: noqa: PTH113
 """At the end of a turn, and of a session: give back what it holds, and have its new turns taken in.
 
+A turn gives back what the hook itself claimed; what was taken with a purpose or for another time stays until the
+session ends, or the time is over.
+
 Reading a transcript takes longer than an agent waits, so it is started beside the hook and outlives it. Runs that meet
 wait for each other (`bede.turnstile`).
 """
@@ -11,10 +14,10 @@ import os
 import sys
 
 from bede.agents import TRANSCRIPTS
-from bede.agents.port import Answer
-from bede.hooks.claiming import open_
+from bede.agents.port import END, Answer
+from bede.hooks.claiming import is_own, open_
 from bede.leases import claims, clock, intents
-from bede.leases.holding import Holder
+from bede.leases.holding import Holder, of_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +41,12 @@ def leave(call: Call, project: Project, environment: Mapping[str, str]) -> Answe
 
 def _give_back(call: Call, project: Project) -> str:
     """Let go of what a session holds, and return where it is written down, as far as that was ever told."""
+    holder, now = Holder(call.agent, call.session), clock.now()
     with open_(project) as connection:
-        claims.release(connection, Holder(call.agent, call.session), clock.now())
+        if call.moment == END:
+            claims.release(connection, holder, now)
+        elif own := [(lease.resource, lease.scope) for lease in of_session(connection, holder) if is_own(lease)]:
+            claims.release(connection, holder, now, resources=own)
         return intents.transcript_of(connection, call.agent, call.session)
 
 

@@ -126,6 +126,20 @@ def touched(connection: sqlite3.Connection, agent: str, session: str) -> list[st
     return [row[0] for row in connection.execute(query, (agent, session, TOUCHED))]
 
 
+def touches(
+    connection: sqlite3.Connection, resource: str, limit: int, *, is_folder: bool = False
+) -> list[tuple[str, str, int, int]]:
+    """Return who has changed a file, or anything in a folder: agent, session, how often, when last, latest first."""
+    below = resource.rstrip("/") + "/"
+    query = (
+        "SELECT agent, session, sum(count), max(last) FROM lease_touch"
+        " WHERE resource = ?1 OR (?2 AND (?1 = '.' OR substr(resource, 1, length(?3)) = ?3))"
+        " GROUP BY agent, session ORDER BY max(last) DESC LIMIT ?4"
+    )
+    rows = connection.execute(query, (resource, is_folder, below, limit))
+    return [(agent, session, count, last) for agent, session, count, last in rows]
+
+
 def touchers(connection: sqlite3.Connection, resources: Sequence[str], since: int) -> list[tuple[str, str]]:
     """Return the agents and sessions that have changed one of these files since a time, the latest first."""
     marks = ",".join("?" * len(resources))

@@ -35,7 +35,7 @@ def _one(fact: Blocked, now: Now) -> str:
     is_same = fact.lease.resource == fact.resource
     held = "is held" if is_same else f"overlaps {plain(fact.lease.resource)}, held"
     parts = [f"{plain(fact.resource)} {held} by {who}"]
-    parts.append(f"since {age(now.wall - fact.since)} ago, for {age(fact.until - now.wall)} more")
+    parts.append(f"taken {age(now.wall - fact.since)} ago, for {age(fact.until - now.wall)} more")
     if fact.queue:
         parts.append(f"{fact.queue} waiting")
     text = ", ".join(parts) + "."

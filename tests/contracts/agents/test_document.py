@@ -13,7 +13,8 @@ import pytest
 from bede import agents, hooks
 from bede.agents.port import AFTER, BEFORE, COMPACTED, END, OTHER, PROMPT, START, STOP, Answer, Call
 from bede.agents.wiring import Machine, Wish
-from bede.hooks import claiming, failing, prompting, starting
+from bede.config import declared
+from bede.hooks import claiming, failing
 from bede.splice import Items, Member, Whole
 from bede_cli import hook
 
@@ -110,7 +111,8 @@ def test_the_figures_are_those_of_the_code(page: str) -> None:
     for words, moments in SPELT.items():
         for moment in moments:
             assert re.search(rf"\| {words} \| [^|\n]+ \| {hooks.DEADLINES[moment]:g} s \|", page), moment
-    assert f"at most {starting.BUDGET} tokens" in page and f"at most {prompting.BUDGET} tokens" in page
+    for key in ("hooks.brief", "hooks.recall"):
+        assert f"at most {declared(key).default} tokens" in page and key in page
     assert f"{claiming.TTL // 60_000_000} minutes" in page
     assert f"{failing.LARGEST // 1024} KiB" in page and failing.NAME in page
     assert f"{hook.LARGEST >> 20} MiB" in page and hook.SLOWER in page
