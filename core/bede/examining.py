@@ -22,6 +22,8 @@ from bede.agents.wiring import Machine
 from bede.context import Context
 from bede.errors import BedeError
 from bede.installing import Half, Installed, Job, command_of, each, job
+from bede.splice import Member, Target
+from bede.splice.syntax import load
 
 #: Seconds that the command may take to tell its version, and to answer as a hook.
 _PATIENCE = 20.0
@@ -65,7 +67,48 @@ def _jobs(context: Context, half: Half) -> list[Job]:
 def _stand(jobs: list[Job], name: str) -> str:
     """Return how an agent's half stands, the best of its places: already, changed (outdated), refused, or missing."""
     words = [item.outcome for task in jobs for item in _rehearsed(task, name)]
-    return next((word for word in ("already", "changed", "refused") if word in words), "missing")
+    found = next((word for word in ("already", "changed", "refused") if word in words), "missing")
+    return _written(jobs, name) if found == "changed" and jobs[0].half == "server" else found
+
+
+def _written(jobs: list[Job], name: str) -> str:
+    """Return how an entry stands that is not word for word ours: one with toolsets of its own is, too."""
+    for task in jobs:
+        for target in agents.load(name).server(task.machine, task.wishes[0]):
+            words = entry(target)
+            if words and not _starts(words[0], task.machine):
+                return f"starts {words[0]!r}, which is not there"
+            if words and _plain(words) == _plain(task.wishes[0].serve(name)):
+                return "already"
+    return "changed"
+
+
+def entry(target: Target) -> list[str]:
+    """Return the words of the command in our entry of a file, none where it has none that can be read."""
+    member = next((piece for piece in target.pieces if isinstance(piece, Member)), None)
+    try:
+        text = target.file.read_text("utf-8-sig")
+        found: object = tomllib.loads(text) if target.format == "toml" else load(text, True)
+    except (OSError, ValueError, BedeError):
+        return []
+    for key in member.keys if member else ():
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return []
+    words = [found.get("command"), found.get("args")]
+    listed = [each for word in words for each in (word if isinstance(word, list) else [word])]
+    return [word for word in listed if isinstance(word, str)]
+
+
+def _plain(words: list[str]) -> list[str]:
+    """Return the words of a command without the toolsets it asks for."""
+    picked = [number for number, word in enumerate(words) if word == "--toolset"]
+    return [word for number, word in enumerate(words) if number not in picked and number - 1 not in picked]
+
+
+def _starts(program: str, machine: Machine) -> bool:
+    """Tell whether a program is there, by its path or on PATH."""
+    return bool(machine.which(program) if Path(program).name == program else os.access(program, os.X_OK))
 
 
 def _rehearsed(task: Job, name: str) -> tuple[Installed, ...]:
@@ -76,7 +119,9 @@ def _rehearsed(task: Job, name: str) -> tuple[Installed, ...]:
 
 
 def _agent(name: str, machine: Machine, server: str, hooks: str) -> Finding:
-    said = f"server {_WORDS[server]}, hooks {_WORDS[hooks]}"
+    said = f"server {_WORDS.get(server, server)}, hooks {_WORDS[hooks]}"
+    if server not in _WORDS:
+        return Finding(name, "fail", said, f"bede attach {name}")
     if "refused" in (server, hooks):
         return Finding(name, "fail", f"{said}: a file of its own cannot be read", f"bede attach {name} --dry-run")
     if "changed" in (server, hooks):

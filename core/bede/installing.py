@@ -84,6 +84,7 @@ def job(
     scope: Scope | None = None,
     portable: bool = False,
     approve: bool = False,
+    toolsets: Sequence[str] = (),
 ) -> Job:
     """Return a call as it was asked for; without a scope, both the user's places and those of a project around here.
 
@@ -91,7 +92,7 @@ def job(
         RepositoryNotFound: the scope is the project, and there is none.
     """
     command = ["bede"] if portable else command_of(context.environment)
-    user = Wish(command, "user", None, portable, approve)
+    user = Wish(command, "user", None, portable, approve, toolsets=tuple(toolsets))
     wishes: list[Wish] = [] if scope == "project" else [user]
     if scope == "project" or scope is None:
         root = _root(context, needed=scope is not None)

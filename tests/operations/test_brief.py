@@ -391,6 +391,10 @@ def test_a_commit_is_written_down_once(repository: Path, window: Context) -> Non
     for folder in (repository, repository / "src"):
         committed(folder, GIT_DIR=str(repository / ".git"), GIT_INDEX_FILE="x")
     (body,) = commits(window)
+    (told,) = brief(window, [FILE]).files[0].commits
+    assert (told.commit, told.subject, told.sessions) == (body["commit"], "Count from two", ("codex (session s1)",))
+    assert "by Ada, after codex (session s1): Count from two" in brief(window, ["src/"]).text
+    assert brief(window, ["docs/"]).files[0].commits == ()
     assert body["commit"] == git(repository, "rev-parse", "HEAD") and body["parents"] == [
         git(repository, "rev-parse", "HEAD~")
     ]

@@ -78,6 +78,28 @@ def test_what_was_written_by_another_command_is_outdated(home: Path, command: Pa
     assert (item.outcome, item.detail) == ("warn", "server outdated, hooks missing")
 
 
+def test_an_entry_with_toolsets_of_its_own_is_fine(home: Path, command: Path) -> None:
+    for agent, folder in (("claude-code", ".claude"), ("codex", ".codex"), ("opencode", ".config/opencode")):
+        (home / folder).mkdir(parents=True)
+        call("attach", [agent], toolset=["memory", "coordination"])
+        assert found()[agent].detail.startswith("server in place"), agent
+    assert '"coordination"' in (home / ".claude.json").read_text()
+
+
+@pytest.mark.parametrize(("agent", "file"), [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")])
+def test_an_entry_that_starts_nothing_is_a_fault(home: Path, command: Path, agent: str, file: str) -> None:
+    (home / f".{agent.partition('-')[0]}").mkdir()
+    call("attach", [agent])
+    with closing(Context()) as context:
+        (started,) = load("attach").function(context, [agent]).command[:1]
+    text = (home / file).read_text()
+    assert started in text
+    (home / file).write_text(text.replace(started, "/opt/gone/bede"))
+    item = found()[agent]
+    assert (item.outcome, item.hint) == ("fail", f"bede attach {agent}")
+    assert "'/opt/gone/bede', which is not there" in item.detail
+
+
 def test_a_file_that_cannot_be_read_is_a_fault(home: Path, command: Path) -> None:
     (home / ".claude").mkdir()
     (home / ".claude.json").write_text('{"mcpServers": ')

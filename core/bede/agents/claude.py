@@ -76,7 +76,7 @@ def server(machine: Machine, wish: Wish) -> list[Target]:
     from bede.agents import placing
     from bede.splice import Items
 
-    words = wish.serve(NAME) if wish.scope == "user" else [*wish.command, "serve"]
+    words = wish.serve(NAME if wish.scope == "user" else "")
     value = {"type": "stdio", "command": words[0], "args": words[1:]}
     moved = machine.environment.get("CLAUDE_CONFIG_DIR")
     home = machine.place("CLAUDE_CONFIG_DIR", ".claude")

@@ -54,7 +54,8 @@ class Wish:
     `command` is Bede's program and the arguments that always follow it; `root` is the project's root, always there
     where `scope` is `project`. `portable` means that the files are shared, so that no path of this machine may stand
     in them (`command` is then `["bede"]` already). `approve` asks that the agent runs Bede's tools without a question.
-    `named` says that the user named this agent, and did not say `all`: only then a folder of its own may be made.
+    `toolsets` names the groups of tools that the server offers, none for the usual one. `named` says that the user
+    named this agent, and did not say `all`: only then a folder of its own may be made.
     """
 
     command: list[str]
@@ -63,10 +64,12 @@ class Wish:
     portable: bool = False
     approve: bool = False
     named: bool = True
+    toolsets: tuple[str, ...] = ()
 
-    def serve(self, agent: str) -> list[str]:
-        """Return the words that start our server for an agent."""
-        return [*self.command, "serve", "--agent-id", agent]
+    def serve(self, agent: str = "") -> list[str]:
+        """Return the words that start our server, for an agent or, without one, for whoever reads the file."""
+        named = ["--agent-id", agent] if agent else []
+        return [*self.command, "serve", *named, *(word for name in self.toolsets for word in ("--toolset", name))]
 
     def hook(self, event: str, agent: str) -> list[str]:
         """Return the words that tell us of an agent's event."""

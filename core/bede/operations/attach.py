@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from bede.agents.wiring import Scope
 from bede.context import Context
+from bede.errors import UsageError
 from bede.installing import Installed, each, exits, job, passing
 from bede.operation import Field, operation
 from bede.records import Record
@@ -41,6 +42,9 @@ def attach(
     scope: Annotated[Scope, Field("Where: in the user's own settings, or in files of this project")] = "user",
     portable: Annotated[bool, Field("Write 'bede' and no path of this machine: for files that a team shares")] = False,
     approve: Annotated[bool, Field("Let the agent use Bede's tools without asking, where it can be told so")] = False,
+    toolset: Annotated[
+        list[str] | None, Field("Tools that the agent is offered: memory (the default), coordination, …, or all")
+    ] = None,
     dry_run: Annotated[bool, Field("Show the exact differences, and write nothing")] = False,
 ) -> AttachResult:
     """Put Bede's MCP server into coding agents' settings.
@@ -49,12 +53,25 @@ def attach(
     every project and no file of any project is touched; `--scope project` writes into this project's files. Comments,
     order, layout and everything else in a file stay byte by byte, also your own `env` in Bede's entry; `detach` gives
     back what was there before. A file that cannot be read is refused, with what to put into it by hand, and the other
-    agents are done all the same (status 30). Safe to repeat: then it says `already`. Needs no project with `user`.
+    agents are done all the same (status 30). With `--toolset memory --toolset coordination` it is offered leases and
+    notices too. Safe to repeat: then it says `already`. Needs no project with `user`.
     """
+    toolsets = _known(toolset or [])
     task = job(
-        context, "server", install=True, dry_run=dry_run, scope=scope, portable=portable, approve=approve
-    )
+        context, "server", install=True, dry_run=dry_run, scope=scope, portable=portable, approve=approve,
+        toolsets=toolsets,
+    )  # fmt: skip
     found = each(task, agents, "attached")
     command = task.wishes[0].command
     nobody = () if found else ("no agent was found on this machine; name one to attach it all the same",)
     return AttachResult(scope, tuple(command), found, dry_run, (*passing(command), *nobody))
+
+
+def _known(toolsets: list[str]) -> list[str]:
+    from bede.operations import load_all  # Only who names one has to know them all.
+
+    known = {verb.toolset for verb in load_all()} - {""} | {"all"} if toolsets else set()
+    for name in toolsets:
+        if name not in known:
+            raise UsageError(f"no toolset {name!r}", hint=f"there are {', '.join(sorted(known))}")
+    return toolsets
