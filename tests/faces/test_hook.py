@@ -359,6 +359,21 @@ def test_a_prompt_recalls_what_is_relevant(project: Path, home: Path, window: Co
         assert lines and all(re.match(r"- \d{4}-\d\d-\d\d \d\d:\d\d \S+", line) for line in lines)
 
 
+def test_a_turn_that_says_nothing_by_itself_is_not_brought_up(
+    project: Path, home: Path, window: Context, bede: Run, hook: Hook
+) -> None:
+    file = place(home, "elder")
+    tool = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "ledger/exporter/lock.py"}}
+    turns = [
+        said("elder", 1, "Why does the ledger exporter lock hang?", project),
+        said("elder", 2, [{"type": "text", "text": "I look."}, tool], project, by="assistant"),
+    ]
+    file.write_bytes(recorded(turns))
+    assert bede("ingest").status == 0
+    told = context("claude-code", hook("claude-code", PROMPT, "own", prompt="The ledger exporter lock hangs again"))
+    assert "Why does the ledger exporter lock hang?" in told and "I look" not in told
+
+
 def test_a_prompt_that_nothing_is_known_of_says_nothing(window: Context, hook: Hook) -> None:
     store(window, kind="decision", key="ledger.lock", value="advisory", rationale="the ledger exporter deadlocked")
     for prompt in ("Translate the greeting page into Finnish", "continue", "yes please", "/compact", "", "ok go on 2"):

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MOST, READ, SHOWN = 6, 2000, 240
 #: So many of a prompt's words have to stand in a memory at least and at most, and else this share of them.
 _LEAST, _ENOUGH, _SHARE = 2, 4, 1 / 3
+#: A turn with fewer characters of its own says nothing by itself.
+_BARE = 30
 
 
 def recall(call: Call, project: Project, environment: Mapping[str, str]) -> Answer:
@@ -77,8 +79,15 @@ def _passages(reading: Reading, asked: str, call: Call) -> Section:
         return Section("Said in sessions", (), 0)
     # Twice as many, since some may be this session's own.
     found = passages(reading.connection, talk.find(reading.connection, asked, sessions.Wanted(), 2 * MOST, 1))
-    lines = [_line(one) for one in found if one.session != call.session]
+    lines = [_line(one) for one in found if one.session != call.session and _says_something(one)]
     return Section("Said in sessions", lines[:MOST], len(lines[:MOST]))
+
+
+def _says_something(one: Passage) -> bool:
+    """Tell whether a turn is worth a line: no "continue", and no bare list of what tools were called."""
+    best = next(turn for turn in one.turns if turn.turn == one.best)
+    words = " ".join(line for line in best.text.splitlines() if not line.startswith("["))
+    return not intents.filler(words) and len(words) >= _BARE
 
 
 def _line(one: Passage) -> str:

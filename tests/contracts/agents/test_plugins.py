@@ -103,6 +103,8 @@ export default async ({ default: { id, server, setup } }) => {
     trying(() => hooks["tool.execute.before"]({ tool, sessionID, callID: "c" }, { args }));
   await happen("session.created", { info: { id: "ses_1" } });
   await happen("session.created", { info: { id: "ses_2", parentID: "ses_1" } });
+  // A message has a parent too, which is another message and no session.
+  await happen("message.updated", { sessionID: "ses_1", info: { id: "msg_2", parentID: "msg_1", sessionID: "ses_1" } });
   const prompt = { message: { sessionID: "ses_1" }, parts: [{ type: "text", text: "do it", id: "prt_1" }] };
   await hooks["chat.message"]({ sessionID: "ses_1" }, prompt);
   const found = {
