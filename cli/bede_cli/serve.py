@@ -43,6 +43,8 @@ GREETING = Greeting(
     ),
 )
 DEFAULT = "memory"
+#: For how many seconds a call may wait for others: clients give up after a minute, and all other calls stand still.
+PATIENCE = 45.0
 #: What is said of the argument that every tool takes which writes.
 _LEASE = "Write only while this lease's token holds"
 _RAISES = re.compile(r"\n\s*Raises:\n.*", re.DOTALL)
@@ -188,7 +190,9 @@ class Tools:
             with suppress(BedeError):
                 opened = Context(**self._window).repository
             self._repository = self._known(opened) if opened else None
-        return Context(**self._window, agent=agent, lease=lease, repository=self._repository)
+        return Context(
+            **self._window, agent=agent, lease=lease, patience=PATIENCE, repository=self._repository
+        )
 
     def _known(self, repository: Repository) -> Repository:
         """Return a repository that was opened, if it is the project that this server began with."""

@@ -6,6 +6,7 @@ replace it and a server can bind it.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -52,6 +53,7 @@ class Context:
         branch: str = "",
         agent: str = "",
         lease: int = 0,
+        patience: float = math.inf,
         read_only: bool = False,
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
@@ -67,6 +69,8 @@ class Context:
         self.stdin = stdin
         self.say = say
         self.progress = progress
+        #: For how many seconds the call may wait for others at most.
+        self.patience = patience
         #: Whether the call asked for no answer but its exit status.
         self.is_silent = False
         self.read_only = read_only

@@ -87,6 +87,12 @@ class Conflict(BedeError):
     exit_status = 12
 
 
+class Held(Conflict):
+    """Somebody else has it for a time; trying again later may work."""
+
+    retryable = True
+
+
 class NotFound(BedeError):
     """No such ref, event or memory; or a prefix that fits several."""
 

@@ -19,6 +19,17 @@ from bede.errors import Unavailable, UsageError
 #: Bytes of a signature.
 SIGNATURE = 64
 _NAME = re.compile(r"ed25519:[0-9a-f]{64}")
+#: Points whose multiples are few, without their sign: of these as keys, a signature that anybody can make up holds.
+_WEAK = frozenset(
+    bytes.fromhex(point)
+    for point in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        *(f"{low}{'ff' * 30}7f" for low in ("ec", "ed", "ee")),
+    )
+)
 #: No key file of ours is larger.
 _LARGEST = 4096
 
@@ -54,7 +65,8 @@ def load_or_make(folder: Path) -> Key:
         _make(place(folder))
         found = load(folder)
     if found is None:
-        raise Unavailable(f"the key {place(folder)} vanished while it was read", hint="try again")
+        why = "is a link to nothing" if place(folder).is_symlink() else "vanished while it was read"
+        raise Unavailable(f"the key {place(folder)} {why}", hint="move it away, and try again; a new key is made then")
     return found
 
 
@@ -70,29 +82,42 @@ def load(folder: Path) -> Key | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Unavailable(f"cannot read the key {path}: {error.strerror}") from error
-    with os.fdopen(handle, "rb") as file:
-        _check_private(path, os.fstat(file.fileno()))
-        try:
-            return _key(path, file.read(_LARGEST + 1))
-        except OSError as error:
-            raise Unavailable(f"cannot read the key {path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+    try:
+        _check_private(path, os.fstat(handle))  # First: a folder could be opened, but is no file to Python.
+        return _key(path, os.read(handle, _LARGEST + 1))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(handle)
+
+
+def _unreadable(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(f"cannot read the key {path}: {error.strerror}", hint="check the permissions and the links")
 
 
 def check_name(text: str) -> str:
     """Return a well-formed name of a public key.
 
     Raises:
-        UsageError: it is not `ed25519:` and 64 hex digits.
+        UsageError: it is not `ed25519:` and 64 hex digits, or a key that nobody has.
     """
     if not _NAME.fullmatch(text):
         raise UsageError(f"not the name of a key: {text[:80]!r}", hint="write ed25519: and 64 hex digits")
+    if _is_weak(text):
+        raise UsageError(f"anybody can sign for this key: {text}", hint="ask for the key that the machine shows")
     return text
+
+
+def _is_weak(name: str) -> bool:
+    point = bytearray.fromhex(name[8:])
+    point[-1] &= 0x7F
+    return bytes(point) in _WEAK
 
 
 def is_signed(name: str, signature: bytes, message: bytes) -> bool:
     """Tell whether the key of this name signed these bytes; False also for a name or signature that is none."""
-    if not _NAME.fullmatch(name) or len(signature) != SIGNATURE:
+    if not _NAME.fullmatch(name) or len(signature) != SIGNATURE or _is_weak(name):
         return False
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -140,7 +165,8 @@ def _make(path: Path) -> None:
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
-        raise Unavailable(f"cannot make the key {path}: {error.strerror}") from error
+        hint = f"{path.parent} must be a folder that you may write to"
+        raise Unavailable(f"cannot make the key {path}: {error.strerror}", hint=hint) from error
 
 
 def _fresh() -> bytes:

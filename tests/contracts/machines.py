@@ -21,7 +21,8 @@ MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
 class Machine:
     """One machine: `call` runs a verb there, as its own process would, and returns the JSON it answers."""
 
-    def __init__(self, base: Path, peer: str, author: str) -> None:
+    def __init__(self, base: Path, peer: str, author: str, **made: Any) -> None:
+        """Make it in a folder; `made` says how its project is made, if not anew."""
         self.peer = peer
         self.author = author
         self.root = base / peer / "project"
@@ -34,7 +35,7 @@ class Machine:
         }
         for folder in (self.root, self.share):
             folder.mkdir(parents=True, exist_ok=True)
-        self.call("init")
+        self.call("init", **made)
 
     @property
     def config(self) -> Path:

@@ -13,7 +13,7 @@ import pytest
 from contracts.machines import AT, DAY, HOUR, MINUTE, Machine, changed, pair
 
 from bede import signing
-from bede.errors import BadSource
+from bede.errors import BadSource, Unavailable, UsageError
 from bede.exchange import envelope, folder
 from bede.exchange.envelope import Sender
 from bede.identity import timestamp
@@ -341,3 +341,42 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir() if item.is_file()] == ["x.json"]
     with pytest.raises(Exception, match="cannot write"):
         folder.write(tmp_path / "gone" / "x.json", b"three", folder.PRIVATE)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes in the file system, and links need a privilege")
+def test_what_is_no_key_in_its_place_is_told(machines: tuple[Machine, Machine]) -> None:
+    """A folder there was a bug's traceback."""
+    one, _ = machines
+    place = signing.place(one.config)
+    place.unlink()
+    for lay in (place.mkdir, lambda: os.mkfifo(place, 0o600), lambda: place.symlink_to("nothing"), place.touch):
+        lay()
+        for ask in (lambda: one.exchange("init"), lambda: one.call("bundle", "key")):
+            with pytest.raises(Unavailable) as caught:
+                ask()
+            assert str(place) in caught.value.message
+            assert "again" not in caught.value.message
+            assert "move" in caught.value.hint or "chmod" in caught.value.hint
+        place.rmdir() if place.is_dir() else place.unlink()
+    assert one.call("bundle", "key")["key"].startswith("ed25519:")
+
+
+#: The eight points of small order, as RFC 8032 spells them.
+WEAK = (
+    "00" * 32, "00" * 31 + "80", "01" + "00" * 31, "ec" + "ff" * 30 + "7f",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("point", WEAK)
+def test_a_key_that_anybody_can_sign_for_is_none(machines: tuple[Machine, Machine], point: str) -> None:
+    """Of such a key a signature that was made up holds for every message, or for one of a few."""
+    one, _ = machines
+    name = f"ed25519:{point}"
+    with pytest.raises(UsageError, match="anybody can sign"):
+        one.exchange("trust", "laptop-c", key=name, agent=["eve"])
+    made_up = [bytes.fromhex(other) + bytes(32) for other in WEAK]
+    assert not any(signing.is_signed(name, text, b"%d" % n) for text in made_up for n in range(16))

@@ -411,7 +411,7 @@ def test_whose_token_it_is(rows, hand, who, is_fine):
     else:
         with pytest.raises(Conflict) as refusal:
             claims.check(rows, grant.token, who, hand())
-        assert (refusal.value.reason, refusal.value.details["holder"]["agent"]) == ("not_holder", "ann")
+        assert (refusal.value.reason, refusal.value.details["holder"]["agent_id"]) == ("not_holder", "ann")
 
 
 @pytest.mark.parametrize("bad", [{"ttl": 1}, {"ttl": 25 * HOUR}, {"paths": []}, {"paths": list(map(str, range(300)))}])
@@ -566,7 +566,7 @@ def test_a_refusal_tells_who_why_and_until_when(rows, hand):
     assert (fact.queue, fact.touched) == (1, ["src/auth.ts", "src/db.ts"])
     assert hand.wall - fact.prompted == 63 * SECOND
     said = told(refused(rows, BOB, "src/auth.ts", now=hand()), hand())
-    for part in ("src/auth.ts is held by ann (session s-ann)", "since 3 s", "for 9 min more", "1 waiting"):
+    for part in ("src/auth.ts is held by ann (session s-ann)", "taken 3 s ago", "for 9 min more", "1 waiting"):
         assert part in said
     for part in ('Purpose: "sessions"', '(1 min ago): "Fix the login of guests"', "so far: src/auth.ts, src/db.ts."):
         assert part in said

@@ -23,6 +23,7 @@ from bede.operations.undo import undo
 from bede.projections.memory import KINDS
 from bede.records import Event
 from bede.repository import Repository
+from bede.repository.refs import is_branch
 
 #: Three of a sort are enough to collide, and few enough to meet again.
 _NAMES = ("one", "two", "three")
@@ -43,7 +44,7 @@ class Team:
             self.count += 1
             repository = self.repositories[other % len(self.repositories)]
             with repository.snapshot() as reading:
-                names = [name for name in reading.refs() if not name.startswith("sessions/")]
+                names = [name for name in reading.refs() if is_branch(name)]
             context = self.context(repository, names[one % len(names)])
             with suppress(Rejected, Conflict, NotFound):
                 getattr(self, f"_{action}")(context, one, two)
@@ -116,7 +117,7 @@ class Team:
 
     def _merge(self, context: Context, one: int, two: int) -> None:
         with context.repository.snapshot() as reading:
-            names = [name for name in reading.refs() if not name.startswith("sessions/")]
+            names = [name for name in reading.refs() if is_branch(name)]
         source = names[two % len(names)]
         try:
             merge(context, source)

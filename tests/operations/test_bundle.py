@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bede.context import Context
-from bede.errors import BadSource, Conflict, NotFound, UsageError
+from bede.errors import BadSource, Conflict, NotFound, Unavailable, UsageError
 from bede.operations.branches import branches
 from bede.operations.bundle import bundle
 from bede.operations.fork import fork
@@ -292,4 +294,49 @@ def test_the_command_line_carries_a_project_to_another_folder(bede, project, tmp
     assert [item["outcome"] for item in taken["tracked"]] == ["created"]
     page = bede("--pretty", "bundle", "import", tmp_path / "p.bundle", cwd=other, env=env)
     assert page.status == 0
-    assert "unchanged" in page.out
+    assert "nothing new" in page.out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes in the file system")
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(ada, tmp_path):
+    """Opened as any file, a pipe waits for ever for somebody at its other end."""
+    file, pipe = ada.send(all_=True), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path, Path("/")):
+        with pytest.raises(Unavailable) as caught:
+            bundle(ada.context, "export", to=place)
+        assert "--to" in caught.value.hint
+    listed = ada.home / "config" / "identity" / "trusted"
+    os.mkfifo(listed)
+    with pytest.raises(Unavailable, match="no regular file"):
+        bundle(ada.context, "import", [str(file)])
+    listed.unlink()
+    listed.write_bytes(b"# much\n" * 200_000)
+    with pytest.raises(Unavailable, match="more than"):
+        bundle(ada.context, "import", [str(file)])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are not looked at there")
+def test_a_list_of_trusted_keys_that_others_may_write_is_not_believed(ada, bob):
+    file, listed = ada.send(all_=True), bob.home / "config" / "identity" / "trusted"
+    assert bundle(bob.context, "import", [str(file)]).peer
+    listed.chmod(0o622)
+    with pytest.raises(Unavailable, match="others may change") as caught:
+        bundle(bob.context, "import", [str(file)])
+    assert "chmod" in caught.value.hint
+
+
+def test_where_a_key_cannot_be_remembered_nothing_is_taken_in(ada, bob, tmp_path):
+    store(ada.context, summary="the parser handles nested brackets now")
+    file = ada.send(all_=True)
+    for machine in (bob, Machine(tmp_path, "new")):
+        identity = machine.home / "config" / "identity"
+        shutil.rmtree(identity, ignore_errors=True)
+        identity.parent.mkdir(exist_ok=True)
+        identity.write_text("no folder")
+    with pytest.raises(Unavailable):
+        init(machine.context, from_=file, trust=ada.key)
+    assert list((machine.home / "work").iterdir()) == []
+    with pytest.raises(Unavailable):
+        bundle(bob.context, "import", [str(file)], trust=ada.key)
+    assert bob.finds("brackets") == []

@@ -421,3 +421,64 @@ def test_the_walk_through_of_the_page_works_as_written(
         ("alice", "laptop-a", "Changing login")
     ]
     assert said[-1]["peers"][0]["status"] == "fresh"
+
+
+def test_what_names_no_peer_or_no_folder_says_so(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    one, _ = machines
+    for action in ("trust", "revoke"):
+        with pytest.raises(UsageError, match="which peer") as caught:
+            one.exchange(action)
+        assert caught.value.hint
+    (policy,) = (one.config / "exchange").glob("*.json")
+    said = json.loads(policy.read_text())
+    policy.write_text(json.dumps(said | {"folder": "/a\0b"}))
+    with pytest.raises(Unavailable, match="no absolute path"):
+        one.exchange("run")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are text there")
+def test_a_folder_whose_name_no_settings_can_hold_is_refused(tmp_path: Path) -> None:
+    """It was written down as what could not be read again, and nothing of the exchange worked any more."""
+    machine = Machine(tmp_path, "laptop-a", "alice")
+    try:
+        os.mkdir(os.fsencode(tmp_path) + b"/shared\xff")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 alone")
+    with pytest.raises(UsageError, match="no folder of such a name"):
+        machine.exchange("init", folder=tmp_path / "shared\udcff", workspace="shop", peer="laptop-a")
+    with pytest.raises(NotFound):
+        machine.exchange("status")
+
+
+def test_a_clock_that_was_ahead_for_a_moment_silences_nobody(machines: tuple[Machine, Machine]) -> None:
+    """One notice from the future, and the others refused all that its machine said until then."""
+    one, other = machines
+    kept, gone = one.post("Changing login"), one.post("Changing logout")
+    for machine in (one, other):
+        clean(machine.exchange("run"))
+    one.at += DAY
+    early = one.post("Made too early")
+    one.call("notice", "clear", [gone])
+    one.at -= DAY - MINUTE
+    other.at = one.at
+    later = one.post("Login is done")
+    answer = clean(one.exchange("run"))
+    assert "2 notices" in answer["warnings"][0]
+    assert clean(other.exchange("run"))["changed"] == 1
+    assert set(other.notices()) == {kept, gone, later}
+    assert not clean(one.exchange("run"))["published"]
+    for machine in machines:
+        machine.at += DAY
+    assert clean(one.exchange("run"))["warnings"] == []
+    clean(other.exchange("run"))
+    seen = other.notices()
+    assert (set(seen), seen[gone]["status"]) == ({kept, gone, later, early}, "cleared")
+
+
+@pytest.mark.parametrize("action", ["run", "status", "audit", "init"])
+def test_a_peer_is_named_only_where_one_is_meant(machines: tuple[Machine, Machine], action: str) -> None:
+    """`exchange run NAME` exchanged with everybody."""
+    one, _ = machines
+    with pytest.raises(UsageError, match="takes no 'laptop-b'"):
+        one.exchange(action, "laptop-b")
+    assert not one.file.exists()

@@ -95,6 +95,7 @@ def test_the_refused_is_told_everything(agent, hand):
         lease(bob, "acquire", ["src/", "docs/x.md"])
     error = refusal.value.to_json()
     assert (error["exit_status"], error["reason"], error["code"]) == (12, "held", "conflict")
+    assert error["retryable"] is True
     told = error["details"]
     assert told["holder"] == {"agent_id": "ann", "session": "s-ann"}
     assert (told["purpose"], told["prompt"], told["prompt_age"]) == ("sessions", "Fix the login of guests", 90)
@@ -336,6 +337,15 @@ def test_a_wait_in_process_ends_with_a_grant_or_a_refusal(agent, project):
     assert lease(ann).queue == ()
 
 
+def test_nobody_waits_longer_than_the_call_has_patience(agent):
+    lease(agent("ann"), "acquire", ["a"])
+    bob = agent("bob")
+    bob.patience = 0.2
+    with pytest.raises(Conflict) as refusal:
+        lease(bob, "acquire", ["a"], wait="24h")
+    assert refusal.value.retryable and lease(bob).queue == ()
+
+
 def test_a_store_that_may_only_be_read(agent):
     lease(agent("ann"), "acquire", ["a"])
     reader = agent("reader", read_only=True)
@@ -442,3 +452,31 @@ def test_only_what_writes_takes_a_lease_over_mcp(project):
     taken = {verb.name for verb in Tools(window, {"all"}) if "lease" in listed(verb)["inputSchema"]["properties"]}
     assert {"store", "fork", "merge", "rollback"} <= taken
     assert not {"lease", "search", "status", "context", "log"} & taken
+
+
+def test_nothing_is_a_token_that_none_ever_was(agent):
+    """`release 0` gave back everything that the session had."""
+    context = agent("ann")
+    got = lease(context, "acquire", ["a.py"])
+    for word in ("0", "000", "9" * 19, "9" * 40):
+        for action in ("renew", "release", "handover"):
+            with pytest.raises(UsageError) as caught:
+                lease(context, action, [word])
+            assert "token" in caught.value.message
+            assert caught.value.hint
+    assert [held.token for held in lease(context).leases] == [got.token]
+
+
+def test_a_session_of_no_name_is_refused_in_words(agent):
+    context = agent("ann")
+    with pytest.raises(UsageError) as caught:
+        lease(context, "acquire", ["a.py"], session="s\u202e")
+    assert caught.value.message == r"no session has such a name: 's\u202e'"
+
+
+def test_who_is_to_get_it_is_told_to_a_handover_alone(agent):
+    for action in ("acquire", "renew", "release", "list"):
+        with pytest.raises(UsageError, match="--to means nothing") as caught:
+            lease(agent("ann"), action, ["a.py"], to="s-bob")
+        assert "handover" in caught.value.hint
+    assert lease(agent("ann")).leases == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,7 +14,7 @@ import pytest
 
 from bede.context import Context
 from bede.engines import tokens
-from bede.errors import BedeError, NotFound, Rejected, UsageError
+from bede.errors import BedeError, Conflict, NotFound, Rejected, Unavailable, UsageError
 from bede.operations import load
 from bede.projections import PROJECTIONS
 from bede.repository import Repository
@@ -252,3 +253,38 @@ def test_the_command_line_exports_and_imports(bede: Callable[..., Ran], project:
     assert bede("notice", "list", cwd=other).json()["notices"][0]["id"] == identity
     ran = bede("notice", "import", "-", stdin=b"\xff\xff", cwd=other)
     assert (ran.status, ran.error()["reason"]) == (30, "invalid_document")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes in the file system")
+def test_an_export_writes_over_nothing_but_an_export(call: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    """As root it took the place of a device."""
+    post(call)
+    mine, pipe, mine_too = tmp_path / "notes.txt", tmp_path / "pipe", tmp_path / "empty"
+    mine.write_text("mine")
+    mine_too.touch()
+    os.mkfifo(pipe)
+    for place in (mine, pipe, tmp_path, Path("/"), Path(os.devnull)):
+        with pytest.raises(Conflict) as caught:
+            call("notice", "export", to=place)
+        assert caught.value.hint
+    assert mine.read_text() == "mine"
+    assert pipe.is_fifo()
+    for place in (mine_too, mine_too, tmp_path / "new"):
+        assert call("notice", "export", to=place)["written"] == str(place)
+
+
+@pytest.mark.parametrize("action", ["post", "list"])
+def test_words_that_nobody_would_read_are_refused(call: Callable[..., dict[str, Any]], action: str) -> None:
+    with pytest.raises(UsageError, match="takes no") as caught:
+        call("notice", action, ["Changing login"], resource="service:auth", message="hello")
+    assert caught.value.hint
+    assert statuses(call) == []
+
+
+def test_a_notice_that_no_list_would_show_is_not_said_to_be_posted(project: Path) -> None:
+    """Before 1970, as the clock of a machine may say for a moment."""
+    with closing(Context(directory=project, clock=lambda: -1, agent="alice")) as context:
+        with pytest.raises(Unavailable, match="1969-12-31") as caught:
+            load("notice").function(context, "post", resource="service:auth", message="hello")
+        assert "clock" in caught.value.hint
+        assert context.repository.verify().findings == ()

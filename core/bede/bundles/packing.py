@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from bede.bundles.form import FIRST, MAGIC, Header, check_ref, line_of
-from bede.errors import Conflict, Unavailable, UsageError
+from bede.errors import BadSource, Conflict, Unavailable, UsageError
+from bede.exchange import folder
 from bede.records import Place, Spans
 from bede.repository import Reading
 from bede.repository.lines import beyond
@@ -103,13 +104,10 @@ def pack(reading: Reading, pick: Pick, key: Key, at: int, path: Path, secret: by
 
 def _check_target(path: Path) -> None:
     try:
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) == MAGIC:
-                return
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Unavailable(f"cannot write {path}: {error.strerror}", hint="check the path given with --to") from error
+        if folder.beginning(path, len(MAGIC), follow=True) in (None, MAGIC):
+            return
+    except BadSource as error:
+        raise Unavailable(f"cannot write there: {error.message}", hint="check the path given with --to") from error
     raise Conflict(f"{path} is there already, and is no bundle", hint="move it away, or write to another file")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bede.bundles.form import refuse
+from bede.leases.outbox import CONTENDED
 from bede.projections.memory import ENDINGS, KINDS
 from bede.projections.sessions import FIELDS
 from bede.repository.union import Foreign
@@ -97,9 +98,23 @@ _PROJECT: dict[str, Test] = {
     "created_at": _is_time,
     **dict.fromkeys(("format", "min_reader_version", "min_writer_version"), lambda value: type(value) is int),
 }
+_LEASE: dict[str, Test] = {
+    **dict.fromkeys(("session", "purpose", "prompt", "wanted_for", "holder", "holder_session"), _is_text),
+    **dict.fromkeys(("to", "to_session", "summary"), _is_text),
+    "resources": _is_texts,
+    **dict.fromkeys(("first", "last", "until", "token", "to_token", "count", "left_out"), _is_time),
+}
+_COMMIT: dict[str, Test] = {
+    **dict.fromkeys(("commit", "author", "summary", "subject", "branch"), _is_text),
+    "files": _is_texts,
+    "sessions": _each(dict.fromkeys(("agent", "session"), _is_text)),
+}
+_LEASES = ("lease_acquired", "lease_released", "lease_expired", "lease_handed_over", CONTENDED)
 _SHAPES: dict[str, tuple[dict[str, Test], tuple[str, ...]]] = {
     **dict.fromkeys(KINDS, (_MEMORY, ())),
     "merge": ({"branch": _is_text}, ()),
+    "commit": (_COMMIT, ()),
+    **dict.fromkeys(_LEASES, (_LEASE, ("resources",))),
     "project": (_PROJECT, tuple(_PROJECT)),
     "session": ({"session": _is_text, **dict.fromkeys(FIELDS, _is_text)}, ("session",)),
     "turn": (_TURN, ("session", "key", "by", "parts")),

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bede.errors import Rejected, Unavailable, UsageError
+from bede.errors import BadSource, Rejected, Unavailable, UsageError
+from bede.exchange.folder import read
 from bede.signing import check_name, load
 
 #: No list of ours is larger.
@@ -36,14 +37,14 @@ def trusted(folder: Path) -> dict[str, str]:
     """Return the keys on the list, each with the name of its owner.
 
     Raises:
-        Unavailable: the list cannot be read, or a line of it is malformed.
+        Unavailable: the list cannot be read, others may write it, or a line of it is malformed.
     """
     path = place(folder)
     try:
-        text = path.read_bytes()[: _LARGEST + 1].decode()
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
+        text = (read(path, _LARGEST, follow=True) or b"").decode()
+        if text and os.name != "nt" and path.stat().st_mode & 0o022:
+            raise Unavailable(f"others may change {path}", hint=f"look at what it says, then 'chmod 600 {path}'")
+    except (BadSource, OSError, UnicodeDecodeError) as error:
         raise Unavailable(f"cannot read {path}: {error}", hint="mend the file, or move it away") from error
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bede.arbitration import public
-from bede.errors import BedeError, Conflict, NotFound, Rejected, UsageError
+from bede.errors import BedeError, Conflict, NotFound, Rejected, Unavailable, UsageError
 from bede.exchange.document import refuse
 from bede.identity import canonical, timestamp
 from bede.projections.notices import (
@@ -29,10 +29,11 @@ from bede.projections.notices import (
     body_of,
     by_ids,
     starting_with,
+    told,
 )
 from bede.records import Draft
 from bede.redact import redact
-from bede.repository import Reading, Writing
+from bede.repository import Reading, Writing, journal, log
 from bede.repository.refs import COORDINATION
 
 #: How far ahead of this machine's clock a notice may have been made, in microseconds: a day, zones being what they are.
@@ -58,8 +59,16 @@ def source(**key: str) -> str:
 
 
 def post(writing: Writing, notice: Notice) -> str:
-    """Write a new notice, and return the id of its event."""
-    draft = Draft(NOTICE, body_of(notice), notice.author, notice.created_at, source(notice=notice.id))
+    """Write a new notice, and return the id of its event.
+
+    Raises:
+        Unavailable: no reader would take it for one: the clock is set to a time that no notice can have.
+    """
+    body = body_of(notice)
+    if told(body) is None:
+        hint = "set this machine's clock right"
+        raise Unavailable(f"no notice can be made at {timestamp(notice.created_at)}", hint=hint)
+    draft = Draft(NOTICE, body, notice.author, notice.created_at, source(notice=notice.id))
     return writing.append(COORDINATION, [draft])[0].id
 
 
@@ -74,27 +83,40 @@ def clear(writing: Writing, item: Posted, actor: str, now: int) -> bool:
     return True
 
 
-def _clearing(identity: str, at: int, actor: str, now: int) -> Draft:
+def _clearing(identity: str, at: int, actor: str, now: int, peer: str = "") -> Draft:
     when = timestamp(at)
     body = {"notice_id": identity, "cleared_at": when}
-    return Draft(CLEARED, body, actor, now, source(notice=identity, cleared=when))
+    key = {"notice": identity, "cleared": when, **({"signed": peer} if peer else {})}
+    return Draft(CLEARED, body, actor, now, source(**key))
+
+
+def _signed(writing: Writing, key: str, identity: str, peer: str) -> str:
+    """Return the key of a signed notice: one of its own where a bundle brought something under the usual one."""
+    seq = log.by_source(writing.connection, key)
+    if not (seq and journal.brought(writing.connection)(seq)):
+        return key
+    event = writing.load([seq]).get(seq)
+    return key if event is None or event.body is None else source(notice=identity, signed=peer)
 
 
 def merge(writing: Writing, notices: Sequence[Notice], actor: str, now: int, *, peer: str = "") -> Taken:
     """Bring notices from elsewhere together with those that are here: all of them, or none.
 
-    `peer` is whose signature vouches for them. What was purged here does not come back.
+    `peer` is whose signature vouches for them: then it counts for nothing what a bundle said in its name before. What
+    was purged here does not come back.
 
     Raises:
         Conflict: with the reason `notice_conflict`, where one is here already and says something else.
         BadSource: one was made in the future, or its names look like secrets.
     """
-    known, secret = by_ids(writing.connection, [item.id for item in notices]), writing.secret()
+    there, secret = by_ids(writing.connection, [item.id for item in notices]), writing.secret()
+    known = {identity: item for identity, item in there.items() if not (peer and item.brought)}
     fresh: list[Draft] = []
     for item in notices:
         clean = _clean(item, now)
         if item.id not in known:
-            fresh.append(_arrived(item, clean, secret, actor, now, peer))
+            draft = _arrived(item, clean, secret, actor, now, peer)
+            fresh.append(replace(draft, source=_signed(writing, draft.source, item.id, peer) if peer else draft.source))
         elif not _is_same(known[item.id], item, clean, secret):
             raise Conflict(
                 f"notice {item.id} is here already and says something else: nothing was taken in",
@@ -103,7 +125,7 @@ def merge(writing: Writing, notices: Sequence[Notice], actor: str, now: int, *, 
             )
     added = {str((event.body or {})["notice_id"]) for event in writing.append(COORDINATION, fresh)}
     drafts = [
-        _clearing(item.id, item.cleared_at, actor, now)
+        _clearing(item.id, item.cleared_at, actor, now, peer)
         for item in notices
         if item.cleared_at is not None and _is_earlier(item, known.get(item.id), item.id in added)
     ]

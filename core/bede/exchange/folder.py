@@ -24,6 +24,18 @@ def read(path: Path, largest: int, *, follow: bool = False) -> bytes | None:
     Raises:
         BadSource: it is a link (unless `follow`), no regular file, too large, or may not be read.
     """
+    data = beginning(path, largest + 1, follow=follow)
+    if data is not None and len(data) > largest:
+        refuse("too_large", f"{path} has more than {largest:,} bytes")
+    return data
+
+
+def beginning(path: Path, count: int, *, follow: bool = False) -> bytes | None:
+    """Return a file's first bytes, None where there is none.
+
+    Raises:
+        BadSource: it is a link (unless `follow`), no regular file, or may not be read.
+    """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
         if not follow and stat.S_ISLNK(os.lstat(path).st_mode):
@@ -37,14 +49,11 @@ def read(path: Path, largest: int, *, follow: bool = False) -> bytes | None:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             refuse("unsafe_file", f"{path} is no regular file")
         with os.fdopen(handle, "rb", closefd=False) as file:
-            data = file.read(largest + 1)
+            return file.read(count)
     except OSError as error:
         refuse("unreadable", f"cannot read {path}: {error}")
     finally:
         os.close(handle)
-    if len(data) > largest:
-        refuse("too_large", f"{path} has more than {largest:,} bytes")
-    return data
 
 
 def write(path: Path, data: bytes, mode: int | None = None) -> list[str]:
@@ -55,8 +64,8 @@ def write(path: Path, data: bytes, mode: int | None = None) -> list[str]:
     Raises:
         Unavailable: the system refuses; what was there before is there still.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
+        draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
         try:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
             with os.fdopen(os.open(draft, flags, 0o666 if mode is None else mode), "wb") as file:

@@ -132,7 +132,7 @@ def _policy(said: dict[str, Any]) -> Policy:
         check_authors(said["authors"]),
         peers,
     )
-    if not policy.folder.is_absolute():
+    if not policy.folder.is_absolute() or "\0" in str(policy.folder):
         raise UsageError("its folder is no absolute path")
     return policy
 

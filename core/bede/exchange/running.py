@@ -162,14 +162,18 @@ class Round:
         """Return what we have to say, as much of it as an envelope has room for, what holds first."""
         with self._repository.snapshot() as reading:
             ours = [item for item in rows.posted(reading.connection, cleared=True) if self._is_ours(item)]
-            found = board.whole(reading, ranked(ours, self._now))
+            timely = [item for item in ours if max(item.created_at, item.cleared_at or 0) <= self._now + envelope.AHEAD]
+            found = board.whole(reading, ranked(timely, self._now))
+        if early := len(ours) - len(timely):  # One of them, and the others would refuse the whole document.
+            self.outcome.warnings.append(f"{early} notices were made while this clock was ahead: they wait until then")
         room = envelope.LARGEST - _FRAME
         chosen = document.fitting([document.wire(item) for item in found], envelope.MOST, room)
         self.outcome.left_out = len(found) - len(chosen)
         return chosen
 
     def _is_ours(self, item: rows.Posted) -> bool:
-        return item.id.startswith(self._own.name + ":") and item.author in self._own.authors and not item.mark
+        is_named = item.id.startswith(self._own.name + ":") and item.author in self._own.authors
+        return is_named and not item.mark and not item.brought
 
     def _is_current(self, before: Envelope, wanted: Sequence[dict[str, Any]], known: int) -> bool:
         """Tell whether what stands there says it all, and is young enough that others take it."""

@@ -414,7 +414,7 @@ def check(
     first = leases[0]
     is_known = bool(holder.session and first.session)
     if holder.session != first.session if is_known else holder.agent != first.agent:
-        whose = {"agent": first.agent, "session": first.session}
+        whose = {"agent_id": first.agent, "session": first.session}
         raise Conflict(f"token {token} is {first.agent}'s", hint=_LIST, reason="not_holder", holder=whose)
     return leases
 

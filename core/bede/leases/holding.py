@@ -32,7 +32,7 @@ class Holder:
     def __init__(self, agent: str, session: str = "") -> None:
         for what, name in (("agent", agent), ("session", session)):
             if len(name) > LONGEST_NAME or not name.isprintable() or (what == "agent" and not name):
-                raise UsageError(f"not a name of an {what}: {name[:80]!a}", hint="use letters, digits and ._@:+-")
+                raise UsageError(f"no {what} has such a name: {name[:80]!a}", hint="use letters, digits and ._@:+-")
         self.agent = agent
         self.session = session
 

@@ -150,6 +150,11 @@ def touchers(connection: sqlite3.Connection, resources: Sequence[str], since: in
     return [(row[0], row[1]) for row in connection.execute(query, (since, *resources))]
 
 
+def unsay(connection: sqlite3.Connection, session: str) -> None:
+    """Drop what a session was asked, for what was said in it is to be gone."""
+    connection.execute("UPDATE lease_session SET prompt = '', prompted = 0 WHERE session = ?", (session,))
+
+
 def forget(connection: sqlite3.Connection, now: Now) -> None:
     """Drop what is known of sessions that have been silent for a month."""
     oldest = now.wall - KEPT

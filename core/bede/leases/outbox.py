@@ -84,6 +84,15 @@ def waiting(connection: sqlite3.Connection) -> list[dict[str, Any]]:
     return [_draft(*row) for row in rows]
 
 
+def unsay(connection: sqlite3.Connection, session: str) -> None:
+    """Take what a session was asked out of refusals that are not told yet."""
+    rows = connection.execute("SELECT id, holder, body FROM lease_outbox WHERE kind = ?", (CONTENDED,)).fetchall()
+    for number, holder, told in rows:
+        if json.loads(holder)[1] == session:
+            body = json.dumps({**json.loads(told), "prompt": ""})
+            connection.execute("UPDATE lease_outbox SET body = ? WHERE id = ?", (body, number))
+
+
 def _draft(
     kind: str, agent: str, session: str, holder: str, resource: str, count: int, first: int, last: int, told: str
 ) -> dict[str, Any]:

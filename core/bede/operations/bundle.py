@@ -204,10 +204,10 @@ def _import(
                 taken = taking.take_in(found, writing, note, peer, merge)
                 if dry_run:
                     raise _Rehearsed
+                if asked.key:  # Before it counts: what is told as a failure has changed nothing.
+                    trust.remember(folder, found.header.key, peer)
         except _Rehearsed:
             pass
-    if asked.key and not dry_run:
-        trust.remember(folder, found.header.key, peer)
     return _result(
         "imported" if note else "unchanged",
         file=str(path),

@@ -117,6 +117,8 @@ def exchange(
     in once, so let a timer do it; status and audit tell how it stands. See docs/exchange.md.
     """
     actor = context.actor(agent_id)
+    if name and action not in ("trust", "revoke"):
+        raise UsageError(f"'exchange {action}' takes no {name[:80]!r}", hint="it is about all peers at once")
     if action == "init":
         ours = _init(context, actor, folder, workspace, peer, agent or [], recover)
     elif action in ("trust", "revoke"):
@@ -234,6 +236,8 @@ def _place(context: Context, folder: Path) -> Path:
         place = (context.directory / folder).resolve(strict=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise Unavailable(f"no such folder: {folder}", hint="make it, or mount it, first") from error
+    if not str(place).isprintable():
+        raise UsageError(f"no folder of such a name can be shared: {str(place)!a}", hint="give it another name")
     if not place.is_dir():
         raise UsageError(f"not a folder: {folder}")
     for private in (context.project.folder, _settings(context)):
@@ -264,6 +268,8 @@ def _pin(context: Context, actor: str, name: str, key: str, authors: Sequence[st
 
 def _drop(context: Context, actor: str, name: str) -> Policy:
     ours = _policy(context)
+    if not name:
+        raise UsageError("which peer?", hint="bede exchange revoke PEER; 'bede exchange status' lists them")
     key = ours.sender(name).key
     made = policy.drop(ours, name)
     _save(context, made, actor, name, "revoked", key)

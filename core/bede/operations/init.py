@@ -107,10 +107,10 @@ def _copy(context: Context, here: bool, path: Path, asked: Asked) -> Project:
         peer = trust.admit(folder, bundle.header.key, asked)
         fill = taking.copy_of(bundle, peer, context.actor(), context.now())
         reading.check(bundle, lambda _name: False, "")
+        if asked.key:  # Before it counts: what is told as a failure has made no project.
+            trust.remember(folder, bundle.header.key, peer)
         _prepare(project.folder)
         Repository.create(project.database, PROJECTIONS, actor="", at=0, fill=fill).close()
-    if asked.key:
-        trust.remember(folder, bundle.header.key, peer)
     return project
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from bede.answers.tidings import settle
 from bede.context import Context
 from bede.errors import Conflict, NotFound, UsageError
+from bede.errors import Held as HeldByOthers
 from bede.identity import check_agent, timestamp
 from bede.leases import claims, holding, intents, scopes, waiters
 from bede.leases.claims import Blocked, Denial, Grant
@@ -110,6 +111,8 @@ def lease(
     Take all paths or none. Who is refused is told who has them, what for and until when. A lease ends after its time
     (15 minutes) unless renewed. The same session may acquire again; without a session the token is the proof.
     """
+    if to and action != "handover":
+        raise UsageError(f"--to means nothing to 'lease {action}'", hint="'lease handover TOKEN --to SESSION' does it")
     agent, known = context.holder(agent_id, session)
     holder = Holder(agent, known)
     ground, cwd = Ground(str(context.project.root), str(context.project.folder)), str(context.directory)
@@ -121,17 +124,20 @@ def lease(
     if action == "acquire":
         said = " ".join(redact(purpose).split())[: claims.PURPOSE]
         asked = _Asked(holder, wanted, span or 900 * _SECOND, said)
-        return _acquire(context, asked, _span("--wait", wait, 0) / _SECOND if wait else 0)
+        # Who serves others meanwhile has less patience than who asks.
+        return _acquire(context, asked, min(_span("--wait", wait, 0) / _SECOND, context.patience) if wait else 0)
     return _change(context, action, holder, token, wanted, span, to)
 
 
 def _words(action: str, words: list[str]) -> tuple[int, list[str]]:
     """Return the token that was typed, 0 for none, and the paths; a number is a token wherever one makes sense."""
-    tokens = [word for word in words if re.fullmatch(r"[0-9]{1,18}", word)]
+    tokens = [word for word in words if re.fullmatch(r"[0-9]+", word)]
     if action in ("acquire", "list") or not tokens:
         return 0, words
     if len(words) > 1:
         raise UsageError("give one token, or paths", hint="a file that is named by a number is ./NUMBER")
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", tokens[0]):
+        raise UsageError(f"no token is {tokens[0][:40]}", hint="a file that is named by a number is ./NUMBER")
     return int(tokens[0]), []
 
 
@@ -226,7 +232,7 @@ def _refusal(denial: Denial, now: Now, wait: float) -> Conflict:
     details: dict[str, Any] = {key: value for key, value in facts[0].items() if key != "resource"}
     if len(facts) > 1:
         details["blocked"] = facts
-    return Conflict(
+    return HeldByOthers(
         told(denial, now),
         hint="take other work first" + ("" if wait else ", or wait for it with --wait 30s"),
         reason="held" if denial.blocked[0].lease else "queued",

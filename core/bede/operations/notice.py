@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from bede.context import Context
-from bede.errors import Conflict, Rejected, Unavailable, UsageError
+from bede.errors import BadSource, Conflict, Rejected, Unavailable, UsageError
 from bede.exchange import board, document, folder, policy
 from bede.exchange.running import ranked
 from bede.identity import canonical, timestamp
@@ -25,6 +25,8 @@ Action = Literal["post", "clear", "list", "export", "import"]
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 #: Tokens of a list's frame: all of an answer but its notices.
 _FRAME = 60
+#: How every export begins.
+_START = b'{"notices":['
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,9 @@ def notice(
     A notice is advice and locks nothing. Past its time it is stale: ask its author, who alone clears it. export
     and import carry notices between machines as memkernel.notices/v1; clearing wins, whatever arrives first.
     """
+    if items and action in ("post", "list"):
+        hint = "write it as --message TEXT" if action == "post" else "--resource KIND:NAME lists those about one thing"
+        raise UsageError(f"'notice {action}' takes no {items[0][:80]!r}", hint=hint)
     if action == "post":
         return _post(context, context.actor(agent_id), resource, message, _lasting(ttl))
     if action == "clear":
@@ -212,10 +217,25 @@ def _export(context: Context, names: Sequence[str], resource: str, to: Path | No
     written = ""
     if to is not None:
         path = context.directory / to
+        _check_target(path)
         folder.write(path, canonical(made) + b"\n")
         written = str(path)
     left = {"count": altered + missing} if altered + missing else {}
     return NoticeResult("export", (), 0, left, None if to else made, written, tuple(warnings))
+
+
+def _check_target(path: Path) -> None:
+    """Let nothing be written over but an earlier export.
+
+    Raises:
+        Conflict: something else lies there.
+    """
+    try:
+        start = folder.beginning(path, len(_START), follow=True)
+    except BadSource as error:
+        raise Conflict(f"cannot write there: {error.message}", hint="name a file of its own with --to") from error
+    if start not in (None, b"", _START):
+        raise Conflict(f"{path} is there already, and is no export", hint="move it away, or write to another file")
 
 
 def _list(context: Context, resource: str, all_: bool, budget: int) -> NoticeResult:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.context import Context
 from bede.errors import Busy, Conflict, Unavailable, UsageError
+from bede.leases import intents, outbox
 from bede.operation import Field, operation
-from bede.records import Record
+from bede.records import Event, Record
+from bede.repository import Reading
+from bede.repository.refs import COORDINATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,40 @@ def purge(
     if yes and gone:
         with context.repository.write("purge", actor, context.now()) as writing:
             writing.purge([event.seq for event in gone])
+            for session in _sessions(gone):
+                intents.unsay(writing.connection, session)
+                outbox.unsay(writing.connection, session)
     if yes:  # Also again: the call before may have been stopped on its way.
         _wipe(context)
     already = tuple(event.id for event in events.values() if event.body is None)
     word = "unchanged" if not gone else "purged" if yes else "planned"
-    raw = context.project.folder / "raw"
-    is_copied = raw.exists() and any(event.kind == "turn" for event in events.values())
-    warning = f"copies of the transcripts, kept by 'ingest --keep-raw', are not touched: {raw}" if is_copied else ""
-    return PurgeResult(word, tuple(event.id for event in gone), already, warning)
+    return PurgeResult(word, tuple(event.id for event in gone), already, _warning(context, events.values()))
+
+
+def _sessions(events: Iterable[Event]) -> set[str]:
+    """Return the sessions that turns were said in."""
+    return {str(event.body["session"]) for event in events if event.kind == "turn" and event.body}
+
+
+def _warning(context: Context, events: Collection[Event]) -> str:
+    """Tell where the text may stand still: in copies of transcripts, and in what the refused were told of a session."""
+    told, raw = [], context.project.folder / "raw"
+    if raw.exists() and any(event.kind == "turn" for event in events):
+        told.append(f"copies of the transcripts, kept by 'ingest --keep-raw', are not touched: {raw}")
+    with context.repository.snapshot() as reading:
+        ids = _quoting(reading, _sessions(events)) - {event.id for event in events}
+    if ids:
+        told.append(f"what a session was asked stands in refusals too, purge them as well: {' '.join(sorted(ids))}")
+    return "; ".join(told)
+
+
+def _quoting(reading: Reading, sessions: set[str]) -> set[str]:
+    """Return the refusals that tell what one of these sessions was asked."""
+    if not sessions or COORDINATION not in reading.refs():
+        return set()
+    refusals = reading.walk(reading.spans(reading.tip(COORDINATION)), (outbox.CONTENDED,))
+    bodies = ((event.id, event.body or {}) for event in refusals)
+    return {name for name, body in bodies if body.get("prompt") and body.get("holder_session") in sessions}
 
 
 def _wipe(context: Context) -> None:

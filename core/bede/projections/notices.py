@@ -3,6 +3,9 @@
 A notice belongs to the whole project: no branch, fork or rollback touches it. Its words stay in its event; rows say
 what it is about and until when it holds. Rows are kept for each event and brought together when they are read, so that
 the order in which events arrive, here or out of somebody's bundle, makes no difference.
+
+A bundle may say anything in anybody's name. What it brought is shown, but it is no word of the exchange: it vouches for
+no machine, counts as no step, and changes nothing of a machine's notice that came signed or was posted here.
 """
 
 from __future__ import annotations
@@ -11,12 +14,15 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any, Literal
 
 from bede.errors import BedeError
 from bede.identity import canonical, instant, timestamp
 from bede.records import Event
+from bede.repository import journal
 
 NOTICE, CLEARED, STEP = "notice", "notice_cleared", "exchange"
 Status = Literal["active", "stale", "cleared"]
@@ -101,6 +107,8 @@ class Posted:
     digest: bytes
     mark: str
     cleared_at: int | None
+    #: Whether a bundle brought it, so that nobody here vouches for it.
+    brought: bool = False
 
     def with_message(self, message: str) -> Notice:
         """Return all of it."""
@@ -254,11 +262,13 @@ def posted(connection: sqlite3.Connection, *, resource: str = "", cleared: bool 
     """Return the notices there are, in the order of their ids; cleared ones only where they are asked for."""
     if not _is_laid(connection):
         return []
-    where = "n.resource = ?" if resource else "1"
-    if not cleared:
-        where += " AND NOT EXISTS (SELECT 1 FROM notice_clearing c WHERE c.id = n.id)"
+    where = "n.id IN (SELECT id FROM notice WHERE resource = ?)" if resource else "1"
+    if not cleared:  # Whose clearing counts of a machine's notice is seen below.
+        where += " AND (instr(n.id, ':') OR NOT EXISTS (SELECT 1 FROM notice_clearing c WHERE c.id = n.id))"
     values = (resource,) if resource else ()
-    return list(_first(connection.execute(f"{_SELECT}{where} ORDER BY n.id, e.id", values)))
+    found = _whole(connection, f"{_SELECT}{where} ORDER BY n.id, e.id", values)
+    listed = [item for item in found if cleared or item.cleared_at is None]
+    return [item for item in listed if item.resource == resource] if resource else listed
 
 
 def by_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Posted]:
@@ -268,7 +278,7 @@ def by_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Post
     for start in range(0, len(wanted), _BATCH):
         part = wanted[start : start + _BATCH]
         query = f"{_SELECT}n.id IN ({','.join('?' * len(part))}) ORDER BY n.id, e.id"
-        found.update((item.id, item) for item in _first(connection.execute(query, part)))
+        found.update((item.id, item) for item in _whole(connection, query, part))
     return found
 
 
@@ -284,23 +294,32 @@ def starting_with(connection: sqlite3.Connection, prefix: str, limit: int) -> li
     return [row[0] for row in connection.execute(query, (size, prefix, size, prefix, limit))]
 
 
-def _first(rows: Iterable[tuple[Any, ...]]) -> Iterator[Posted]:
-    """Yield one of each id: two machines may have told it, and the smaller event id decides."""
-    before = ""
-    for row in rows:
-        if row[1] != before:
-            before = row[1]
-            yield Posted(*row)
+def _whole(connection: sqlite3.Connection, query: str, values: Sequence[str]) -> Iterator[Posted]:
+    """Yield one of each id: two machines may have told it, and what was told here counts, else the smaller event id."""
+    is_brought = journal.brought(connection)
+    rows = [Posted(*row) for row in connection.execute(query, values)]
+    for identity, group in groupby(rows, attrgetter("id")):
+        same = list(group)
+        is_plain = ":" not in identity and len(same) == 1 and not same[0].peer
+        if not is_plain:
+            same = [replace(item, brought=True, peer="") if is_brought(item.seq) else item for item in same]
+        found = min(same, key=attrgetter("brought"))
+        if ":" in identity and found.cleared_at is not None and not found.brought:
+            query = "SELECT at, seq FROM notice_clearing WHERE id = ? ORDER BY at"
+            clearings = connection.execute(query, (identity,))
+            found = replace(found, cleared_at=next((at for at, seq in clearings if not is_brought(seq)), None))
+        yield found
 
 
 def accepted(connection: sqlite3.Connection, self: str, peer: str) -> Step | None:
     """Return the step with the highest sequence that was published or accepted since the peer was pinned last."""
+    pinned = _step(connection, "outcome = 'pinned' ORDER BY seq DESC", self, peer)
     return _step(
         connection,
-        "outcome IN ('published', 'accepted') AND sequence > 0 AND seq > coalesce((SELECT max(seq) FROM exchange_step"
-        " WHERE self = ?1 AND peer = ?2 AND outcome = 'pinned'), 0) ORDER BY sequence DESC, seq DESC",
+        "outcome IN ('published', 'accepted') AND sequence > 0 AND seq > ?3 ORDER BY sequence DESC, seq DESC",
         self,
         peer,
+        pinned.seq if pinned else 0,
     )
 
 
@@ -309,16 +328,20 @@ def newest(connection: sqlite3.Connection, self: str, peer: str) -> Step | None:
     return _step(connection, "1 ORDER BY seq DESC", self, peer)
 
 
-def _step(connection: sqlite3.Connection, rest: str, self: str, peer: str) -> Step | None:
+def _step(connection: sqlite3.Connection, rest: str, *values: object) -> Step | None:
+    """Return the first of the steps that were taken here; those that a bundle tells of were not."""
     query = (
         "SELECT seq, outcome, reason, sequence, digest, sent_at, at FROM exchange_step"
-        f" WHERE self = ?1 AND peer = ?2 AND {rest} LIMIT 1"
+        f" WHERE self = ?1 AND peer = ?2 AND {rest}"
     )
-    row = connection.execute(query, (self, peer)).fetchone()
-    return Step(*row) if row else None
+    is_brought = journal.brought(connection)
+    rows = connection.execute(query, values)
+    return next((Step(*row) for row in rows if not is_brought(row[0])), None)
 
 
 def steps(connection: sqlite3.Connection, self: str, limit: int) -> list[int]:
-    """Return the newest steps' events, newest first."""
-    query = "SELECT seq FROM exchange_step WHERE self = ? ORDER BY seq DESC LIMIT ?"
-    return [row[0] for row in connection.execute(query, (self, limit))]
+    """Return the events of the newest steps that were taken here, newest first."""
+    query = "SELECT seq FROM exchange_step WHERE self = ? ORDER BY seq DESC"
+    is_brought = journal.brought(connection)
+    rows = connection.execute(query, (self,))
+    return list(islice((row[0] for row in rows if not is_brought(row[0])), limit))

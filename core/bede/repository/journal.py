@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bede.errors import Corrupt, Internal, NotFound
@@ -90,6 +90,47 @@ def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise Corrupt("the note of a purge is unreadable", hint="run 'bede verify'") from error
     return left
+
+
+def brought(connection: sqlite3.Connection) -> Callable[[int], bool]:
+    """Return what tells, of an event's arrival number, whether it came from another machine, in a bundle.
+
+    It looks operations up by their number, so it costs a few reads however long the journal is.
+    """
+    newest, known = head(connection)[0], [0, 0, False]
+
+    def is_brought(seq: int) -> bool:
+        if not known[0] < seq <= known[1]:
+            known[:] = _arrival(connection, seq, newest)
+        return bool(known[2])
+
+    return is_brought
+
+
+def _arrival(connection: sqlite3.Connection, seq: int, newest: int) -> tuple[int, int, bool]:
+    """Return between which arrival numbers the operation lies that brought an event, and whether a bundle did.
+
+    What no operation has yet is of the one that is being written.
+    """
+    low, high = 0, newest + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _ended(connection, middle)[0] < seq:
+            low = middle
+        else:
+            high = middle
+    before = _ended(connection, low)[0] if low else 0
+    if high > newest:
+        return before, seq, False
+    last, verb, note = _ended(connection, high)
+    return before, last, verb == "bundle" or (verb == "init" and note != "")
+
+
+def _ended(connection: sqlite3.Connection, number: int) -> tuple[int, str, str]:
+    row = connection.execute("SELECT last, verb, note FROM operation WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        raise Corrupt(f"operation {number} is missing", hint="run 'bede verify'")
+    return row[0], row[1], row[2]
 
 
 def parse(text: str) -> tuple[Move, ...]:
