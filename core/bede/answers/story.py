@@ -215,7 +215,8 @@ def _is_over(body: dict[str, Any], wanted: tuple[str, str]) -> bool:
     In which worktree does not matter. An event does not tell the scope of what was refused: its name has to.
     """
     path, scope = scopes.tail(wanted[0]), wanted[1]
-    for resource in map(scopes.tail, map(str, body.get("resources", ()))):
+    refused = [body["about"]] if body.get("about") else body.get("resources", ())
+    for resource in map(scopes.tail, map(str, refused)):
         wide = scopes.GLOB if scopes.is_magic(resource) else scopes.FOLDER
         if resource == path or scopes.overlap(path, scope, resource, wide):
             return True

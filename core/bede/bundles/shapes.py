@@ -99,6 +99,7 @@ _PROJECT: dict[str, Test] = {
     **dict.fromkeys(("format", "min_reader_version", "min_writer_version"), lambda value: type(value) is int),
 }
 _LEASE: dict[str, Test] = {
+    "about": _is_text,
     **dict.fromkeys(("session", "purpose", "prompt", "wanted_for", "holder", "holder_session"), _is_text),
     **dict.fromkeys(("to", "to_session", "summary"), _is_text),
     "resources": _is_texts,

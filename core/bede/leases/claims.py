@@ -211,6 +211,8 @@ def _deny(
         if not ticket:
             told = {"purpose": fact.purpose, "prompt": fact.prompt, "wanted_for": purpose[:PURPOSE]}
             told["token"] = fact.lease.token if fact.lease else 0  # type: ignore[assignment]
+            if fact.lease and fact.lease.scope == scopes.FILE:
+                told["about"] = fact.lease.resource  # Who wanted a whole folder was refused over this one file.
             who, whose = (holder.agent, holder.session), (fact.agent, fact.session)
             outbox.contend(connection, who, whose, fact.resource, now, told)
     return Denial(facts)

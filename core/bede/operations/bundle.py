@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from bede.answers.tidings import catch_up
 from bede.bundles import packing, reading, taking, trust
 from bede.bundles.packing import Pick
 from bede.config import user_folder
@@ -148,6 +149,8 @@ def _export(
     if bool(names) + bool(wanted.range) + wanted.all > 1:
         raise UsageError("name branches, or a --range, or --all")
     path = context.directory / (to or Path())
+    if not dry_run:
+        catch_up(context.repository, context.actor(), context.moment())
     with context.repository.snapshot() as view:
         pick = _pick(context, view, names, wanted)
         if dry_run:
