@@ -118,6 +118,7 @@ def search(body: Body) -> Iterator[RenderableType]:
         yield text(f"{counted(body['left_out'], 'more result')} left out by the budget", QUIET)
     if body["cursor"]:
         yield text(f"more with --cursor {body['cursor']}", QUIET)
+    yield from sittings.warnings(body)
 
 
 def _memory(memory: Body) -> Iterator[RenderableType]:

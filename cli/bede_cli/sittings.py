@@ -95,6 +95,15 @@ def ingest(body: Body) -> Iterator[RenderableType]:
         yield _problem(reason, count)
     for item in body["unreadable"]:
         yield sentence(("unreadable ", BAD), item["message"])
+    if body.get("embedded"):
+        yield text(f"{counted(body['embedded'], 'window')} got a vector", QUIET)
+    yield from warnings(body)
+
+
+def warnings(body: Body) -> Iterator[RenderableType]:
+    """Show what went without something, though nothing failed."""
+    for line in body.get("warnings", ()):
+        yield sentence(("warning ", "yellow"), line)
 
 
 def _problem(reason: str, count: int) -> Text:
@@ -120,6 +129,8 @@ def _stored(body: Body) -> Iterator[RenderableType]:
     head = [text(name, QUIET) for name in names]
     rows = [[text(row[name], NAME if name == "agent" else "") for name in names] for row in body["stored"]]
     yield columns([head, *rows], fixed=6)
+    for item in body.get("vectors", ()):
+        yield text(f"{counted(item['windows'], 'window')} with a vector of {item['model']}", QUIET)
 
 
 def schedule(body: Body) -> Iterator[RenderableType]:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bede.errors import UsageError
 from bede.identity import check_agent
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 #: How a switch is spelt.
 ON, OFF = ("true", "1", "yes", "on"), ("false", "0", "no", "off")

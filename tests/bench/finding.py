@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import resource
+import struct
+import time
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from bede.answers.meaning import fill
+from bede.engines import static
+from bede.engines.embedding import embedder
 from bede.intake.reading import Told
 from bede.intake.writing import Writer
 from bede.repository import Repository
@@ -35,9 +42,51 @@ def finding(windows: int) -> dict[str, Any]:
             call(folder, store, "search", asked[0])
             times = [timed(partial(call, folder, store, "search", query)) for query in asked]
             found[name] = percentiles(times)
+        found["peak_mb"] = _peak()
+        found["vectors"] = _with_vectors(folder, store, words, sorts)
         store.close()
-    found["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     return found
+
+
+def _with_vectors(folder: Path, store: Repository, words: Words, sorts: dict[str, list[str]]) -> Any:
+    """Make vectors of all windows with a table of static vectors, and ask the same questions with it."""
+    if find_spec("numpy") is None:
+        return "unavailable: numpy is not installed"
+    spec = f"static:{_table(folder / 'table', words)}"
+    guest = embedder(spec, folder)
+    began = time.process_time()
+    found: dict[str, Any] = {"windows": fill(store, guest, lambda _done, _all, _name: None)}
+    found["made_per_cpu_s"] = round(found["windows"] / (time.process_time() - began))
+    for name, asked in sorts.items():
+        call(folder, store, "search", asked[0], engine=spec)
+        found[name] = percentiles([timed(partial(call, folder, store, "search", one, engine=spec)) for one in asked])
+    found["peak_mb"] = _peak()
+    return found
+
+
+def _table(folder: Path, words: Words) -> Path:
+    """Write a table of the size of a real one: a vector of 256 numbers for each word, made from the seed."""
+    rows = words.random.randbytes(len(words.words) * 256)
+    scales = struct.pack(f"<{len(words.words)}f", *[1.0] * len(words.words))
+    names = "\n".join(words.words).encode()
+    header: dict[str, Any] = {"__metadata__": {"format": static.FORMAT, "model": "bench"}}
+    body = b""
+    parts = {
+        "scales": ("F32", [len(words.words)], scales),
+        "rows": ("I8", [len(words.words), 256], rows),
+        "words": ("U8", [len(names)], names),
+    }
+    for name, (kind, shape, data) in parts.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    head = json.dumps(header).encode()
+    folder.mkdir()
+    (folder / static.FILE).write_bytes(struct.pack("<Q", len(head)) + head + body)
+    return folder
+
+
+def _peak() -> int:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def _fill(store: Repository, words: Words, windows: int) -> None:

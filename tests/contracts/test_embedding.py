@@ -16,25 +16,19 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from contracts.tabled import installed, table
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bede.engines import embedding, hub, qwen, static
 from bede.errors import Corrupt, Unavailable, UsageError
 
-
-def installed(*modules):
-    """Import guests, or skip; one that is installed for another machine fails to load, and counts as absent."""
-    why = f"needs {', '.join(modules)}: the extras of pyproject.toml bring them"
-    return [pytest.importorskip(module, reason=why, exc_type=ImportError) for module in modules]
-
-
 # The door
 
 SPECS = ["static", "mlx:4b", "mlx:0.6b", "mlx:/nowhere/a", "st:some/model", "st:/nowhere/b", "onnx:/nowhere/c"]
 
 
-@pytest.mark.parametrize("spec", ["", "static:", "static:x", "mlx", "mlx:", "onnx", "gpt:4", "qwen", ":4b", "\0"])
+@pytest.mark.parametrize("spec", ["", "static:", "mlx", "mlx:", "onnx", "gpt:4", "qwen", ":4b", "\0"])
 def test_what_is_no_embedder_is_a_usage_error(spec, tmp_path):
     with pytest.raises(UsageError) as caught:
         embedding.embedder(spec, tmp_path)
@@ -253,23 +247,6 @@ def test_a_long_memory_of_words_does_not_change_them():
 # Static vectors: the table
 
 
-def table(words, rows, scales, /, **changes):
-    """Return a model file, made by hand."""
-    parts = {
-        "scales": ("F32", [len(scales)], struct.pack(f"<{len(scales)}f", *scales)),
-        "rows": ("I8", [len(rows), len(rows[0])], bytes(number & 255 for row in rows for number in row)),
-        "words": ("U8", [len("\n".join(words).encode())], "\n".join(words).encode()),
-    }
-    header, body = {"__metadata__": {"format": static.FORMAT, "model": "hand"}}, b""
-    for name, (kind, shape, data) in parts.items():
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
-        body += data
-    for name, change in changes.items():
-        header[name] = {**header.get(name, {}), **change}
-    head = json.dumps(header).encode()
-    return struct.pack("<Q", len(head)) + head + body
-
-
 HAND = (["up", "down", "side", "##ways"], [[3, 4], [-3, -4], [100, 0], [0, 127]], [2.0, 1.0, 0.5, 0.25])
 
 
@@ -289,6 +266,19 @@ def test_a_vector_is_the_normed_weighted_sum(hand):
     wanted = [(0.6, 0.8)] * 3 + [(ways[0] / length, ways[1] / length), (0, 0), (0, 0)]
     assert [tuple(map(float, row)) for row in rows] == [pytest.approx(row, abs=1e-6) for row in wanted]
     assert hand.embed([], "query").shape == (0, 2)
+
+
+def test_a_table_is_taken_from_where_it_is_said_to_be(hand, tmp_path):
+    (tmp_path / "there").mkdir()
+    other = tmp_path / "there" / static.FILE
+    other.write_bytes(table(HAND[0], HAND[1], [2.0, 1.0, 0.5, 0.125]))
+    names = {embedding.embedder(f"static:{place}", tmp_path).name for place in (other, other.parent)}
+    assert len(names) == 1
+    assert hand.name not in names
+    for place in (tmp_path / "nowhere", other / "x", "~nobody-of-that-name/x", "a\0b"):
+        with pytest.raises(Unavailable) as caught:
+            embedding.embedder(f"static:{place}", tmp_path)
+        assert caught.value.hint
 
 
 def test_an_embedder_is_named_after_its_table(hand, tmp_path):

@@ -663,6 +663,46 @@ class TestNotices(ProjectionContract):
         }
 
 
+class TestVectors(ProjectionContract):
+    """The projection of vectors, with those of an engine that makes them of a text's letters."""
+
+    projection = PROJECTIONS[5]
+
+    @pytest.fixture(autouse=True)
+    def no_waiting(self, monkeypatch):
+        """Which turns wait for windows depends on how they came; here none does."""
+        from bede.projections import panes
+
+        monkeypatch.setattr(panes, "BATCH", 1)
+
+    def draft(self, number):
+        body = {"session": f"s{number % 3}", "key": f"k{number}", "by": "human", "at": AT + number}
+        body |= {"summary": f"word{number} ", "parts": [{"text": f"word{number} is said here " * (number % 13)}]}
+        return Draft("turn", body, "codex", AT + number, "", number.to_bytes(16, "big"))
+
+    def meaning(self, store):
+        """Return every window's vector, those that are missing being made."""
+        np = pytest.importorskip("numpy", reason="needs numpy: the extra 'vectors' brings it")
+        from bede.projections import panes, vectors
+
+        store.ripen()
+        with store.write("ingest", "a", AT) as writing:
+            run = writing.connection
+            seen, lacking = vectors.missing(run, "letters@1", 26)
+            texts = panes.read(run, lacking)
+            rows = [[float(texts[pane].count(chr(97 + at))) for at in range(26)] for pane in lacking]
+            vectors.put(run, "letters@1", seen, lacking, np.array(rows, np.float32).reshape(-1, 26))
+            blocks = {block: data[1024:] for block, data in run.execute("SELECT block, data FROM vector")}
+            said = panes.read(run, sorted(vectors._present(run, 1)))
+            spots = {pane: (pane // 256, pane % 256 * 26) for pane in said}
+            return {said[pane]: blocks[block][at : at + 26] for pane, (block, at) in spots.items()}
+
+    def test_vectors_come_of_it(self, store):
+        self.fill(store)
+        assert len(self.meaning(store)) > 10
+        assert self.tables(store)["vector"]
+
+
 def test_every_projection_keeps_the_contract():
     kept = {cls.projection.name for cls in ProjectionContract.__subclasses__()}
     assert kept == {projection.name for projection in PROJECTIONS}

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from evaluating import coding, locomo
+from evaluating import asking, coding, locomo
 
 SETS = {"coding": coding.evaluate, "locomo": locomo.evaluate}
 
@@ -17,8 +17,10 @@ def main() -> None:
     parser.add_argument("set", choices=SETS)
     parser.add_argument("--data", type=Path, required=True, help="the file of questions")
     parser.add_argument("--transcripts", type=Path, help="coding: the folder that questions name files in")
+    parser.add_argument("--engine", default="", help="make vectors with this engine, and search with them too")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     asked = parser.parse_args()
+    asking.ENGINE = asked.engine
     table = SETS[asked.set](asked.data, asked.transcripts)
     if asked.json:
         print(json.dumps(table))

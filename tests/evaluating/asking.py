@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from bede.answers import talk
+from bede.answers.meaning import Guests, guests
 from bede.answers.said import Passage, Said, fitting, passages
 from bede.context import Context
 from bede.engines import tokens
@@ -18,6 +19,8 @@ from bede.projections.sessions import Wanted
 
 #: Passages that are asked for, and the tokens that they may take: so many that none of them is cut for room.
 RESULTS, ROOM = 15, 100_000
+#: The engine that is asked too, as `--engine` names it; "" for words alone.
+ENGINE = ""
 
 
 @contextmanager
@@ -35,7 +38,7 @@ def project() -> Iterator[Context]:
 
 def ask(context: Context, question: str) -> tuple[Passage, ...]:
     """Return the passages that search gives for a question, best first."""
-    found = search(context, question, in_="turns", order="rank", top_k=RESULTS, budget=ROOM)
+    found = search(context, question, in_="turns", order="rank", top_k=RESULTS, budget=ROOM, engine=ENGINE)
     return found.passages
 
 
@@ -45,10 +48,20 @@ def texts(context: Context, question: str, budget: int) -> list[str]:
     They are cut to fit as `search --budget` cuts them; only what is said counts, and not who said it when.
     """
     with context.repository.snapshot() as reading:
-        found = talk.find(reading.connection, question, Wanted(), RESULTS, min(talk.PASSAGE, budget // RESULTS))
+        near = _guests(context).near(reading.connection, question)
+        found = talk.find(reading.connection, question, Wanted(), RESULTS, min(talk.PASSAGE, budget // RESULTS), near)
         tell = talk.telling(reading.connection, question)
         said, _ = fitting(passages(reading.connection, found), budget, tell, _said)
     return ["\n".join(turn.text for turn in one.turns) for one in said]
+
+
+def fill(context: Context) -> None:
+    """Make the vectors of all windows, if an engine is asked."""
+    _guests(context).fill(context.repository, lambda _done, _all, _name: None)
+
+
+def _guests(context: Context) -> Guests:
+    return guests(context.config, context.environment, ENGINE)
 
 
 def _said(one: Passage | Said) -> int:

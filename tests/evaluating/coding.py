@@ -15,7 +15,7 @@ from bede.context import Context
 from bede.errors import BadSource
 from bede.intake.running import recognise
 from bede.operations.ingest import ingest
-from evaluating.asking import ask, mean, project, texts
+from evaluating.asking import ask, fill, mean, project, texts
 
 BUDGETS = (1000, 2000, 4000)
 
@@ -50,6 +50,7 @@ def _fill(context: Context, root: Path, files: tuple[str, ...]) -> None:
     paths = [path for path in (every if files == ("all",) else (root / name for name in files)) if _is_known(path)]
     if not ingest(context, path=paths).turns.get("new"):
         raise SystemExit(f"nothing to search in {root}: {', '.join(files)}")
+    fill(context)
 
 
 def _is_known(path: Path) -> bool:

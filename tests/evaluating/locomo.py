@@ -17,7 +17,7 @@ from bede.engines import tokens
 from bede.intake.reading import Told
 from bede.intake.writing import Writer
 from bede.repository.cursors import Cursor
-from evaluating.asking import ask, mean, project, texts
+from evaluating.asking import ask, fill, mean, project, texts
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 BUDGETS = (500, 1000, 2000)
@@ -61,6 +61,7 @@ def _fill(context: Context, conversation: dict[str, Any]) -> dict[str, str]:
         writer = Writer(context.repository, "dialogue", Path(name), at, is_again=False)
         writer.write(told, Cursor("dialogue", {}, {}))
     context.repository.ripen()
+    fill(context)
     return said
 
 

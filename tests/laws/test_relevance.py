@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bede.answers.relevance import Corpus, Turn, forms, passages, rank
+from bede.answers.relevance import Turn, passages, rank
+from bede.answers.terms import Corpus, forms
 from bede.projections import words
 from bede.projections.words import Term
 
@@ -257,3 +258,24 @@ def test_a_long_question_may_say_it_in_other_words() -> None:
     turns = [*session("The picture stands upside down; rotate it."), *FILLER]
     asked = "somebody complained that a scanned photograph came out mirrored or flipped and we had to rotate the thing"
     assert rank(asked, turns, corpus(turns))
+
+
+def test_what_an_engine_finds_near_counts_only_where_it_stands_out() -> None:
+    turns = [
+        *session("Why does the theme parser fail?", "The theme parser fails on tabs.", number=1),
+        *session("Colours of the appearance reader broke because of a control character.", number=2),
+        *FILLER,
+    ]
+    known, far = corpus(turns), turns[2].id
+    asked = "why does the theme parser fail?"
+
+    def answers(meant: dict[int, float]) -> list[int]:
+        return [one.best.id for one in passages(asked, turns, known, 15, 1, meant)]
+
+    plain = answers({})
+    assert far not in plain
+    assert answers({turn.id: 2.9 for turn in turns}) == plain
+    assert [turn for turn in answers({far: 6.0}) if turn != far] == plain
+    assert far in answers({far: 6.0})
+    assert answers({far: 600.0}) == answers({far: 6.0})
+    assert passages("kubernetes namespaces", turns, known, 15, 1, {far: 9.0}) == []

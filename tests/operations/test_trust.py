@@ -9,10 +9,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from contracts.written import place, session, take
+from contracts.written import place, session, take, whole
 
+from bede.answers.tidings import settle
 from bede.context import Context
 from bede.errors import BedeError, Conflict, Corrupt, NotFound, Unavailable, UsageError
+from bede.leases import claims, intents
+from bede.leases.clock import Now
+from bede.leases.holding import Holder
 from bede.operations.anchor import anchor
 from bede.operations.checkout import checkout
 from bede.operations.doctor import doctor
@@ -199,7 +203,7 @@ def test_everything_derived_is_built_again(context):
         _change(context, f"DELETE FROM {table}")
     assert search(context, kind=["decision"]).results == ()
     result = reindex(context)
-    assert (result.events, result.projections) == (4, ("memory", "state", "text", "sessions"))
+    assert (result.events, result.projections) == (4, ("memory", "state", "text", "sessions", "notices", "vectors"))
     assert search(context, "k").results == before
     assert verify(context).ok
 
@@ -309,3 +313,48 @@ def test_exit_statuses(bede, project):
     found = bede("verify", cwd=project)
     assert (found.status, found.json()["ok"], found.err) == (1, False, "")
     assert bede("reindex", cwd=project).json()["events"] == 1
+
+
+def test_a_purged_turn_is_gone_from_what_the_refused_are_told(context, home, project):
+    """What a session was last asked is kept beside its leases, and told to whom it keeps waiting."""
+    place(home, "s").write_bytes(session("s", project, word="unfortunate"))
+    take(context)
+    holder, other = Holder("claude-code", "s"), Holder("codex", "t")
+
+    def refuse(name: str) -> None:
+        now = context.moment()
+        with context.repository.write("lease", "codex", now.wall) as writing:
+            intents.note_prompt(writing.connection, "claude-code", "s", "unfortunate 1 of s, with details", now)
+            claims.acquire(writing.connection, holder, [(name, "file")], 10**9, "", now)
+            claims.acquire(writing.connection, other, [(name, "file")], 10**9, "", now)
+            settle(writing, Now(now.wall, now.ticks + 10**8, now.boot))
+
+    refuse("a.py")
+    with context.repository.snapshot() as reading:
+        events = list(reading.walk(reading.spans(reading.tip("coordination")), ("lease_contended",)))
+        turns = [event.id for event in reading.walk(reading.spans(reading.tip("sessions/claude-code/s")), ("turn",))]
+    (told,) = [event.id for event in events]
+    done = purge(context, turns, yes=True, include_others=True)
+    assert told in done.warning
+    assert purge(context, [told], yes=True, include_others=True).warning == ""
+    assert b"unfortunate" not in whole(context)
+    now = context.moment()
+    with context.repository.write("lease", "codex", now.wall) as writing:
+        denial = claims.acquire(writing.connection, other, [("a.py", "file")], 10**9, "", now)
+    assert [(fact.agent, fact.prompt) for fact in denial.blocked] == [("claude-code", "")]
+    assert verify(context).ok
+
+
+def test_a_refusal_that_is_not_told_yet_forgets_as_well(context, home, project):
+    place(home, "s").write_bytes(session("s", project, word="unfortunate"))
+    take(context)
+    now = context.moment()
+    with context.repository.write("lease", "codex", now.wall) as writing:
+        intents.note_prompt(writing.connection, "claude-code", "s", "unfortunate 1 of s, with details", now)
+        for agent, name in (("claude-code", "s"), ("codex", "t")):
+            claims.acquire(writing.connection, Holder(agent, name), [("a.py", "file")], 10**9, "", now)
+    with context.repository.snapshot() as reading:
+        turns = [event.id for event in reading.walk(reading.spans(reading.tip("sessions/claude-code/s")), ("turn",))]
+    assert b"with details" in whole(context)
+    purge(context, turns, yes=True, include_others=True)
+    assert b"unfortunate" not in whole(context)

@@ -18,6 +18,7 @@ FLOORS: dict[str, float] = {
     "bede": 0,
     "bede_cli": 0,
     "bede.errors": 0,
+    "bede.quick": 0,
     "bede.identity": 1,
     "bede.redact": 1,
     "bede.records": 2,

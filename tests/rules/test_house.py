@@ -49,7 +49,7 @@ GUESTS = {
 }
 #: Where a fault of any kind must not go on upwards, and why. A handler that raises again needs no entry.
 BROAD = {
-    "bede_cli.app": "Typer's parser has no public name for its errors; what is none of them is raised again",
+    "bede_cli.parser": "Typer's parser has no public name for its errors; what is none of them is raised again",
     "bede_cli.exits": "a bug becomes exit 70 and a log file here, and nowhere else",
     "bede_cli.hook": "an agent's tool call goes on whatever happens inside",
     "bede_cli.serve": "every call over MCP is answered",

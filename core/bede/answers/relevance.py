@@ -9,15 +9,14 @@ and never returns a turn of a question that names what no turn near the best one
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from bede.projections.words import STOP, Term, fold, question, stem
+from bede.answers.terms import Corpus, Texts, plain, sought
+from bede.projections.words import fold
 
 #: How a word counts in a turn: how soon more of it tells no more, and how much a long turn is held back.
 SOON, HELD = 0.8, 0.75
@@ -25,8 +24,6 @@ SOON, HELD = 0.8, 0.75
 NEAR, FADE, REACH = 0.75, 0.65, 5
 #: What a turn gets of the best turn of its session.
 SESSION = 0.4
-#: Weights of terms: of everyday words, of parts of an identifier, of a literal beside its words.
-EVERYDAY, PART, LITERAL = 0.7, 0.6, 0.3
 #: More or less for who speaks: whoever is named, a person who asks for his own words, and nobody.
 NAMED, OWN, UNSAID = 0.3, 0.4, -0.3
 #: Less for so many characters of a person at once: they were pasted, and what answers is what was made of them.
@@ -42,6 +39,9 @@ NAMES, WORDS, CLOSE, BEST = 0.5, 0.5, 2, 15
 #: Of a question without names so many must be there, by the square of its words: few words are meant as they stand,
 #: a long question says in its own words what it remembers.
 FEW = 2.0
+#: What a turn gets that an engine puts so far above the rest, and from where on it gets a part of that: what stands
+#: out less is as good as chance, and words order it better.
+MEANT, FAR, OUT = 0.3, 6.0, 3.0
 #: So much of a turn is looked at: its first characters.
 LOOK = 20_000
 
@@ -49,58 +49,15 @@ _SHARES = (1.0, *(NEAR * FADE**far for far in range(REACH)))
 _UNSAID = frozenset(("injected", "notification", "interrupt", "compact-summary"))
 _ROLES = _UNSAID | {"human", "slash", "bang", "delegated", "assistant", ""}
 
-_EVERYDAY = (
-    "able actually again ago along already also although always another answer anyone anything ask back become"
-    " better call certain come currently day describe different discuss each early either else end even ever every"
-    " everyone everything find first get give go good happen instead keep kind know last late later like likely list"
-    " long look lot make many maybe mean mention month much need neither never new next nothing often ok okay old part"
-    " people person place please point put question really recently right same say see seem set show since someone"
-    " something soon sort start still sure take talk tell thing think though time try turn two type use various want"
-    " way week well whether whichever within without work year yes yet"
-)
-# Words that a stem does not bring together: irregular forms, and spellings.
-_ALIKE = (
-    "go went gone|give gave given|take took taken|make made|get got gotten|buy bought|bring brought|think thought"
-    "|teach taught|catch caught|see saw seen|say said|tell told|find found|feel felt|keep kept|leave left|lose lost"
-    "|meet met|pay paid|sell sold|send sent|spend spent|stand stood|win won|write wrote written|run ran"
-    "|begin began begun|break broke broken|choose chose chosen|come came|become became|drive drove driven"
-    "|eat ate eaten|fall fell fallen|fly flew flown|forget forgot forgotten|grow grew grown|hear heard|hold held"
-    "|know knew known|lead led|build built|sleep slept|speak spoke spoken|swim swam swum|throw threw thrown"
-    "|wear wore worn|wake woke woken|sing sang sung|draw drew drawn|hide hid hidden|ride rode ridden|rise rose risen"
-    "|show shown|sit sat|understand understood|fight fought|freeze froze frozen|child children|man men|woman women"
-    "|person people|foot feet|mouse mice|life lives|wife wives|shelf shelves|leaf leaves|bad worse worst"
-    "|good better best|colour color|behaviour behavior|favourite favorite|favour favor|honour honor|neighbour neighbor"
-    "|centre center|theatre theater|licence license|grey gray|catalogue catalog|dialogue dialog|programme program"
-    "|cancelled canceled|labelled labeled|travelling traveling|defence defense|organise organize|analyse analyze"
-    "|initialise initialize|optimise optimize|serialise serialize|normalise normalize|customise customize"
-    "|recognise recognize|realise realize|summarise summarize|authorise authorize|mum mom"
-)
-
-
-def _kin(groups: str) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for group in groups.split("|"):
-        stems = dict.fromkeys(map(stem, group.split()))
-        for one in stems:
-            found[one] = (*found.get(one, ()), *(other for other in stems if other != one))
-    return found
-
-
-EVERYDAY_STEMS = frozenset(map(stem, _EVERYDAY.split()))
-KIN = _kin(_ALIKE)
-
 _SAID = "asked|complained|did|insisted|objected|pasted|praised|proposed|requested|said|suggested|told|wanted|wrote"
 _OWN = re.compile(rf"\b(my|did I|I ({_SAID}))\b")
 _FIRST = re.compile(r"\b(first|initial|initially|originally|earliest)\b", re.I)
 _LAST = re.compile(r"\b(last|latest|newest|final|finally|in the end|most recent|eventually)\b", re.I)
-_SENTENCE = re.compile(r"(?<=[.?!:;])\s+|\n")
-_WORD = re.compile(r"[A-Za-z0-9]\w*", re.ASCII)
-_ALONE = re.compile(r"[a-z0-9]+")
-_HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[a-z])(?<=[A-Z][A-Z]))")
-_ALNUM = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
-_END, _CUT = "\x02", "\x01"
-_FOREIGN = re.compile(r"([^\x00-\x7f]+)")
 _SPOKEN = re.compile(r"(?:\[[^\]\n]{1,40}\] ?)?(\w[\w'.-]{0,30}): ")
+
+
+#: By how many standard deviations the windows of a turn are nearer to a question than windows are, as an engine has it.
+Meant = Mapping[int, float]
 
 
 class Turn(NamedTuple):
@@ -112,17 +69,6 @@ class Turn(NamedTuple):
     text: str
     by: str = ""
     size: int = 0
-
-
-class Corpus(NamedTuple):
-    """What is searched: how many rows the index has, how many of them hold a term, and a turn's usual length.
-
-    `usual` is in characters; 0 takes it from the turns at hand.
-    """
-
-    rows: int
-    count: Callable[[Term], int]
-    usual: float = 0.0
 
 
 class Ranked(NamedTuple):
@@ -140,11 +86,6 @@ class Passage(NamedTuple):
     score: float
 
 
-def forms(term: Term) -> tuple[Term, ...]:
-    """Return a term and the words that mean the same: all of them are to be looked for in the index."""
-    return (term, *(Term(other, other, (other,)) for other in KIN.get(term.stem, ()) if term.stem))
-
-
 def rank(asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15) -> list[Ranked]:
     """Return those of the candidate turns that answer a question, best first, at most `limit`; none if nothing does.
 
@@ -155,42 +96,36 @@ def rank(asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15) -> 
 
 
 def passages(
-    asked: str, turns: Iterable[Turn], corpus: Corpus, limit: int = 15, size: int | Sequence[int] = 256
+    asked: str,
+    turns: Iterable[Turn],
+    corpus: Corpus,
+    limit: int = 15,
+    size: int | Sequence[int] = 256,
+    meant: Meant | None = None,
 ) -> list[Passage]:
     """Return the best turns with what stands around them, in order, until each has `size`; no turn is there twice.
 
-    There may be a size for each rank.
-
-    A passage grows at the end where the better turn stands, within its session, and is cut nowhere.
+    There may be a size for each rank. A passage grows at the end where the better turn stands, within its session, and
+    is cut nowhere.
     """
-    found = _Weighed(asked, turns, corpus)
+    found = _Weighed(asked, turns, corpus, meant)
     sizes = [size] * limit if isinstance(size, int) else size
     return list(found.grown(sizes[:limit])) if found.is_known() else []
-
-
-class _Sought(NamedTuple):
-    """A term with all its forms, what it weighs, and whether it is a word, a name, and an identifier of parts."""
-
-    forms: tuple[Term, ...]
-    weight: float
-    is_word: bool
-    is_name: bool
-    is_whole: bool
 
 
 class _Weighed:
     """The turns of the candidates by session and place, and what each is worth."""
 
-    def __init__(self, asked: str, turns: Iterable[Turn], corpus: Corpus) -> None:
-        self.asked = asked
+    def __init__(self, asked: str, turns: Iterable[Turn], corpus: Corpus, meant: Meant | None = None) -> None:
+        self.asked, self.meant = asked, meant or {}
         known = {turn.id: turn for turn in turns}
         self.turns = sorted(known.values(), key=lambda turn: (turn.session, turn.place, turn.id))
-        self.sought = list(_sought(asked, corpus))
+        self.sought = list(sought(asked, corpus))
         self.speakers = _speakers(self.turns)
         self.named = _named(self.asked, set(self.speakers))
         self.is_own = bool(_OWN.search(asked))
         self.full = sum(one.weight for one in self.sought) or 1.0
-        text = _Text([turn.text[:LOOK] for turn in self.turns])
+        text = Texts([turn.text[:LOOK] for turn in self.turns])
         self.lengths = text.lengths
         self.usual = corpus.usual or sum(self.lengths) / max(1, len(self.turns)) or 1.0
         self.hits = [text.counts(one.forms, is_whole=one.is_whole) for one in self.sought]
@@ -276,6 +211,8 @@ class _Weighed:
         for turn, worth in zip(self.turns, own, strict=True):
             session[turn.session] = max(worth, session.get(turn.session, 0.0))
         for spot, turn in enumerate(self.turns):
+            if (far := self.meant.get(turn.id, 0.0)) > OUT:
+                words[spot] += MEANT * min(1.0, (far - OUT) / (FAR - OUT))
             if words[spot]:
                 words[spot] = (words[spot] + SESSION * session[turn.session]) * self._factor(spot)
                 words[spot] *= 1 - COVER + COVER * self._covered(spot)
@@ -328,20 +265,6 @@ class _Weighed:
         return scores
 
 
-def telling(asked: str, corpus: Corpus) -> Callable[[Sequence[str]], list[float]]:
-    """Return what tells of pieces of text how much of a question, by weight, each of them holds."""
-    sought = list(_sought(asked, corpus))
-
-    def tell(pieces: Sequence[str]) -> list[float]:
-        told, text = [0.0] * len(pieces), _Text(pieces)
-        for one in sought:
-            for spot in text.counts(one.forms, is_whole=one.is_whole):
-                told[spot] += one.weight
-        return told
-
-    return tell
-
-
 def _twins(texts: Sequence[str]) -> Iterator[int]:
     """Yield the places of texts that say nearly the same as an earlier one."""
     kept: list[set[str]] = []
@@ -355,93 +278,6 @@ def _twins(texts: Sequence[str]) -> Iterator[int]:
             kept.append(said)
 
 
-class _Text:
-    """Many texts as one, folded, in which a term is looked for once: as they stand, and with identifiers in parts."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        joined = _END.join(text.replace(_END, " ").replace(_CUT, " ") for text in texts)
-        cuts = [found.start() for found in _HUMP.finditer(joined)]
-        marked = _folded(_CUT.join(joined[start:end] for start, end in pairwise((0, *cuts, len(joined)))))
-        self.plain, self.parted = marked.replace(_CUT, ""), marked.replace(_CUT, " ")
-        self.lengths = [len(text) for text in self.plain.split(_END)] if texts else []
-
-    def counts(self, terms: Iterable[Term], *, is_whole: bool) -> dict[int, int]:
-        """Return which texts hold a term, and how often; `is_whole` is for an identifier, not a word of one."""
-        found: dict[int, int] = {}
-        joined, other = (self.plain, self.parted) if is_whole else (self.parted, self.plain)
-        for term in terms:
-            if term.stem:
-                seen = _sums(joined, _words(term.stem, joined)) or _sums(other, _words(term.stem, other))
-            else:
-                seen = _sums(self.plain, (at.start() for at in re.finditer(re.escape(term.text), self.plain)))
-            for spot, count in seen.items():
-                found[spot] = found.get(spot, 0) + count
-        return found
-
-
-def _sums(joined: str, places: Iterable[int]) -> dict[int, int]:
-    """Return how many of some places, in order, are in each text."""
-    found: dict[int, int] = {}
-    spot, start = 0, 0
-    for place in places:
-        spot += joined.count(_END, start, place)
-        start = place
-        found[spot] = found.get(spot, 0) + 1
-    return found
-
-
-def _words(root: str, joined: str) -> Iterator[int]:
-    """Yield where the words of a stem begin. All of them begin with it, but for a last letter that it changed."""
-    start = root[:-1] if len(root) > 1 and root[-1] in "ie" else root
-    at = joined.find(start)
-    while at >= 0:
-        if not at or joined[at - 1] not in _ALNUM:
-            found = _ALONE.match(joined, at)
-            if found and stem(found[0]) == root:
-                yield at
-        at = joined.find(start, at + len(start))
-
-
-_fold_few = lru_cache(maxsize=4096)(fold)
-
-
-def _folded(text: str) -> str:
-    """Fold a long text; the little in it that is not ASCII is dear to fold, and much the same everywhere."""
-    return (
-        fold(text)
-        if text.isascii()
-        else "".join(_fold_few(part) if len(part) < 9 else fold(part) for part in _FOREIGN.split(text))
-    )
-
-
-def _sought(asked: str, corpus: Corpus) -> Iterator[_Sought]:
-    """Weigh the terms of a question by how few rows hold them."""
-    read = question(asked)
-    names, whole = _names(asked), set(read.tokens)
-    jointed = {fold(word) for word in _WORD.findall(asked) if _HUMP.search(word)}
-    for term in read.terms:
-        found = forms(term)
-        rows = min(corpus.rows, sum(map(corpus.count, found)))
-        weight = math.log1p((corpus.rows - rows + 0.5) / (rows + 0.5))
-        is_part = bool(term.stem) and term.text not in whole
-        if term.stem:
-            weight *= (EVERYDAY if term.stem in EVERYDAY_STEMS else 1.0) * (PART if is_part else 1.0)
-        elif term.text.isascii():
-            weight *= LITERAL
-        if weight > 0:
-            yield _Sought(found, weight, bool(term.stem) and not is_part, term.text in names, term.text in jointed)
-
-
-def _names(asked: str) -> set[str]:
-    """Return the words that a question writes as names: with a capital where no sentence begins, or inside."""
-    found: set[str] = set()
-    for sentence in _SENTENCE.split(asked):
-        for number, word in enumerate(_WORD.findall(sentence)):
-            if word != "I" and ((number and word[0].isupper()) or word[1:] != word[1:].lower()):
-                found.update(_ALONE.findall(word.lower()))
-    return found - STOP
-
-
 def _speakers(turns: Sequence[Turn]) -> list[str]:
     """Return who speaks by name: as the turns say, or where nearly all of them begin with a name and a colon."""
     told = [fold(turn.by) if turn.by not in _ROLES else "" for turn in turns]
@@ -453,8 +289,8 @@ def _speakers(turns: Sequence[Turn]) -> list[str]:
 
 def _named(asked: str, speakers: set[str]) -> str:
     """Return the one speaker whom a question names."""
-    said = set(_ALONE.findall(fold(asked)))
-    found = [speaker for speaker in speakers if speaker and said.intersection(_ALONE.findall(speaker))]
+    said = set(plain(asked))
+    found = [speaker for speaker in speakers if speaker and said.intersection(plain(speaker))]
     return found[0] if len(found) == 1 else ""
 
 

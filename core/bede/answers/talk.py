@@ -11,15 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bede.answers import relevance
+from bede.answers import relevance, terms
 from bede.errors import NotFound
 from bede.projections import finding, text, words
 from bede.projections.sessions import Wanted
 
+if TYPE_CHECKING:
+    from bede.projections.vectors import Near
+
 #: Windows that the first stage hands on, and how many of them may be there for a literal in the middle of words.
 CANDIDATES, LITERAL = 128, 32
+#: Windows that an engine adds to them, and how many passages that words found stay before anything it speaks for.
+NEAREST, SURE = 32, 5
 #: A passage grows to so many tokens where the budget has room: ten of them take what ten windows and their rims do.
 PASSAGE = 272
 #: Where it has not: how much less the passages of lower ranks grow, and which part of an even share they do at least.
@@ -61,31 +66,86 @@ def meant(connection: sqlite3.Connection, wanted: Wanted) -> Wanted:
     raise NotFound(f"no session {wanted.session[:80]!r} here", hint=hint)
 
 
-def find(connection: sqlite3.Connection, asked: str, wanted: Wanted, limit: int, size: int = PASSAGE) -> list[Found]:
+def find(
+    connection: sqlite3.Connection,
+    asked: str,
+    wanted: Wanted,
+    limit: int,
+    size: int = PASSAGE,
+    near: Near | None = None,
+) -> list[Found]:
     """Return the passages that answer a question, best first, at most `limit`; none where nothing is relevant.
 
-    Each grows around the turn that answers until it has `size` tokens.
+    Each grows around the turn that answers until it has `size` tokens. `near` tells which windows an engine finds near:
+    what it speaks for comes behind the first few that words found.
     """
     read = words.question(asked)
     if not read.raw:
         return []
-    index = finding.Index(connection)
-    waiting = finding.waiting(connection)
-    corpus = relevance.Corpus(
-        index.rows or len(waiting), lambda term: index.count(term.tokens), finding.usual(connection)
-    )
-    terms = [form.tokens for term in read.terms for form in relevance.forms(term)]
-    ids = [*index.best(terms, CANDIDATES, wanted), *finding.admit(connection, list(waiting), wanted)]
-    rows = _rows(connection, ids, wanted)
-    found = _passages(asked, rows, corpus, limit, size)
-    if found and " " in read.raw:
-        return found
-    # One thing by itself may be a part of a word, which the words of the windows do not tell.
-    literal = _literal(connection, asked, wanted, waiting)
-    if literal and not found:
-        rows |= _rows(connection, literal, wanted)
-        found = _passages(asked, rows, corpus, limit, size)
-    return found or _as_it_stands(read.needle, rows, limit)
+    asking = _Asking(connection, asked, wanted, limit, size)
+    found = asking.by_words(read)
+    return asking.by_meaning(found, near) if found and near else found
+
+
+class _Asking:
+    """One question, what it may find, and how much of it."""
+
+    def __init__(self, connection: sqlite3.Connection, asked: str, wanted: Wanted, limit: int, size: int) -> None:
+        self.connection, self.asked, self.wanted = connection, asked, wanted
+        self.limit, self.sizes = limit, _sizes(limit, size)
+        self.index, self.waiting = finding.Index(connection), finding.waiting(connection)
+        self.corpus = _corpus(connection, self.index, len(self.waiting))
+        self.known: dict[int, list[tuple[Any, ...]]] = {}
+
+    def by_words(self, read: words.Question) -> list[Found]:
+        sought = [form.tokens for term in read.terms for form in terms.forms(term)]
+        windows = [*self.index.best(sought, CANDIDATES, self.wanted), *self._admit(list(self.waiting))]
+        self.known = finding.turns(self.connection, windows)
+        rows = self._rows(self.known)
+        found = self._passages(rows)
+        if found and " " in read.raw:
+            return found
+        # One thing by itself may be a part of a word, which the words of the windows do not tell.
+        literal = _literal(self.connection, self.asked, self.wanted, self.waiting)
+        if literal and not found:
+            rows |= self._rows(finding.turns(self.connection, literal))
+            found = self._passages(rows)
+        return found or _as_it_stands(read.needle, rows, self.limit)
+
+    def by_meaning(self, found: Sequence[Found], near: Near) -> list[Found]:
+        """Keep the first passages, and rank the rest together with what an engine finds near.
+
+        Words put the first ones in better order than a small engine does, and miss what is said in other words.
+        """
+        more = [window for window in near.best(NEAREST, self._admit) if window not in self.known]
+        known = self.known | finding.turns(self.connection, more)
+        meant: dict[int, float] = {}
+        for window, worth in near.of(list(known)).items():
+            for row in known[window]:
+                meant[row[0]] = max(worth, meant.get(row[0], worth))
+        kept = list(found[:SURE])
+        taken = {turn for one in kept for turn in one.turns}
+        for one in self._passages(self._rows(known), meant):
+            if taken.isdisjoint(one.turns):
+                taken.update(one.turns)
+                kept.append(one)
+        return kept[: self.limit]
+
+    def _admit(self, windows: Sequence[int]) -> set[int]:
+        return finding.admit(self.connection, windows, self.wanted)
+
+    def _rows(self, known: dict[int, list[tuple[Any, ...]]]) -> dict[int, tuple[Any, ...]]:
+        """Return the turns of windows by their number, without those that the session went back behind."""
+        with_all = self.wanted.with_rewound
+        return {row[0]: row for rows in known.values() for row in rows if not row[5] or with_all}
+
+    def _passages(self, rows: dict[int, tuple[Any, ...]], meant: relevance.Meant | None = None) -> list[Found]:
+        turns = [_turn(row) for row in rows.values()]
+        found = relevance.passages(self.asked, turns, self.corpus, self.limit, self.sizes, meant)
+        return [
+            Found(tuple(turn.id for turn in one.turns), one.best.id, one.score, _spot(rows[one.best.id][7], self.asked))
+            for one in found
+        ]
 
 
 def telling(connection: sqlite3.Connection, asked: str) -> Callable[[Sequence[str]], list[float]]:
@@ -93,31 +153,15 @@ def telling(connection: sqlite3.Connection, asked: str) -> Callable[[Sequence[st
 
     @cache
     def made() -> Callable[[Sequence[str]], list[float]]:
-        return relevance.telling(asked, _corpus(connection))
+        index = finding.Index(connection)
+        waiting = 0 if index.rows else len(finding.waiting(connection))
+        return terms.telling(asked, _corpus(connection, index, waiting))
 
     return lambda pieces: made()(pieces)
 
 
-def _corpus(connection: sqlite3.Connection) -> relevance.Corpus:
-    index = finding.Index(connection)
-    rows = index.rows or len(finding.waiting(connection))
-    return relevance.Corpus(rows, lambda term: index.count(term.tokens), finding.usual(connection))
-
-
-def _rows(connection: sqlite3.Connection, windows: list[int], wanted: Wanted) -> dict[int, tuple[Any, ...]]:
-    """Return the turns of windows by their number, without those that the session went back behind."""
-    known = finding.turns(connection, list(dict.fromkeys(windows)))
-    return {row[0]: row for rows in known.values() for row in rows if not row[5] or wanted.with_rewound}
-
-
-def _passages(
-    asked: str, rows: dict[int, tuple[Any, ...]], corpus: relevance.Corpus, limit: int, size: int
-) -> list[Found]:
-    found = relevance.passages(asked, [_turn(row) for row in rows.values()], corpus, limit, _sizes(limit, size))
-    return [
-        Found(tuple(turn.id for turn in one.turns), one.best.id, one.score, _spot(rows[one.best.id][7], asked))
-        for one in found
-    ]
+def _corpus(connection: sqlite3.Connection, index: finding.Index, waiting: int) -> terms.Corpus:
+    return terms.Corpus(index.rows or waiting, lambda term: index.count(term.tokens), finding.usual(connection))
 
 
 def _sizes(limit: int, size: int) -> list[int]:

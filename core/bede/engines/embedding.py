@@ -5,6 +5,7 @@ needed, none is loaded before it has to work, and nothing is ever fetched for on
 `embedder` and `reranker` say what is missing without loading anything either.
 
     static             the small table that is distilled by scripts/distil; numpy alone
+    static:/folder     the same from a folder, or the file itself
     mlx:4b  mlx:0.6b   Qwen3 from the hub's cache, on MLX
     mlx:/folder        Qwen3 from a folder
     st:NAME or folder  any model of sentence-transformers, from the hub's cache or a folder
@@ -80,10 +81,10 @@ def embedder(spec: str, cache: Path, environment: Mapping[str, str] = os.environ
         Corrupt: the model is damaged.
     """
     kind, _, model = spec.strip().partition(":")
-    if spec.strip() == "static":
+    if spec.strip() == "static" or (kind == "static" and model):
         from bede.engines import static
 
-        return static.embedder(cache)
+        return static.embedder(cache, Path(model) if model else None)
     if kind == "mlx" and model:
         from bede.engines import qwen
 
@@ -92,7 +93,7 @@ def embedder(spec: str, cache: Path, environment: Mapping[str, str] = os.environ
         from bede.engines import others
 
         return others.embedder(kind, model, cache, environment)
-    raise UsageError(f"no embedder is named {spec!r}", hint=_HINT.format("static, "))
+    raise UsageError(f"no embedder is named {spec!r}", hint=_HINT.format("static, static:/folder, "))
 
 
 def reranker(spec: str, cache: Path, environment: Mapping[str, str] = os.environ) -> Reranker:

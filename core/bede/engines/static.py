@@ -1,8 +1,9 @@
 """Static vectors: a text's vector is the weighted mean of its tokens' vectors, read from a small table.
 
-The table is made by scripts/distil. It is found in Bede's cache, else beside this module. Tokens are BERT's: texts are
-cut here as that tokeniser cuts them, with the standard library. Vectors are the same bits in every process: no sum is
-left to the processor's taste, and no row depends on the other texts. Threads may share an embedder.
+The table is made by scripts/distil. It is found where it is said to be, else in Bede's cache, else beside this module.
+Tokens are BERT's: texts are cut here as that tokeniser cuts them, with the standard library. Vectors are the same bits
+in every process: no sum is left to the processor's taste, and no row depends on the other texts. Threads may share an
+embedder.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = ["Pieces", "Static", "embedder"]
 FILE = "static.safetensors"
 FORMAT = "bede-static/1"
 
+_LARGEST = 1 << 30  # bytes of a table
 #: What lies behind so many characters of a text does not count: the mean of a whole log says little anyway.
 _LONGEST = 1 << 20
 _STRIDE = 1024  # tokens that are summed at once, so that memory is bounded
@@ -37,26 +39,40 @@ _WIDEST = 100  # characters of a word that is still cut into pieces, as in BERT
 _REMEMBERED = 1 << 16  # words, and characters
 
 
-def embedder(cache: Path) -> Static:
-    """Return the embedder over the table in the cache, else over the one in the package.
+def embedder(cache: Path, place: Path | None = None) -> Static:
+    """Return the embedder over the table in a place, a folder or the file; else in the cache, else in the package.
 
     Raises:
         Unavailable: there is no table, or no numpy.
         Corrupt: the table is damaged.
     """
     hub.need("vectors", "numpy")
-    for path in (cache / FILE, Path(__file__).with_name(FILE)):
+    for path in (cache / FILE, Path(__file__).with_name(FILE)) if place is None else _inside(place):
         try:
-            data = path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+            return _checked(_bytes(path), path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             continue
-        except OSError as error:
-            raise Unavailable(f"cannot read {path}: {error.strerror}", hint="check its permissions") from error
-        return _checked(data, path)
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"cannot read {path}: {error}", hint="check the path and its permissions") from error
+    where = cache / FILE if place is None else place
     raise Unavailable(
-        "there is no table of static vectors",
-        hint=f"make it with scripts/distil and put it at {cache / FILE}, or choose another embedder",
+        f"there is no table of static vectors at {where}",
+        hint=f"make it with scripts/distil and put it at {where}, or choose another embedder",
     )
+
+
+def _inside(place: Path) -> tuple[Path, ...]:
+    try:
+        found = place.expanduser()
+    except RuntimeError:  # A home that nobody has.
+        found = place
+    return (found / FILE, found)
+
+
+def _bytes(path: Path) -> bytes:
+    if path.stat().st_size > _LARGEST:
+        raise ValueError(f"it is larger than {_LARGEST >> 20} MB")
+    return path.read_bytes()
 
 
 class Static:

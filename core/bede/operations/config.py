@@ -56,6 +56,8 @@ def config(
         setting = declared(key)
         if value is not None:
             _check(setting.read, key, value)
+        if setting.is_personal and not user and not unset:
+            raise UsageError(f"{key} is never read from a project's file", hint="write it with --user")
         written = str(_write(context.config.file("user" if user else "project"), key, None if unset else value))
         context.config.reread()
     settings = context.config.all() if not key else (context.config.value(key),)

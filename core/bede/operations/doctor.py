@@ -63,9 +63,10 @@ def doctor(context: Context) -> DoctorResult:
     """Check this installation and this project, and prove that the MCP server boots.
 
     Looks at Python and SQLite, the settings, the project's file modes, free space, SQLite's own integrity check,
-    the whole history's hashes, the projections, the registry, transcripts that their agent will soon delete, and every
-    coding agent found on this machine: its entry, its hooks, approvals that are missing, whether the command they call
-    starts and answers. Starts `bede serve` to ask it for its tools. Changes nothing.
+    the whole history's hashes, the projections, the registry, engines that the settings name, transcripts that their
+    agent will soon delete, and every coding agent found on this machine: its entry, its hooks, approvals that are
+    missing, whether the command they call starts and answers. Starts `bede serve` to ask it for its tools. Changes
+    nothing.
     """
     checks: list[Check] = []
     for look in _LOOKS:
@@ -181,6 +182,25 @@ def _registry(context: Context) -> Iterator[Check]:
         yield Check("registry", "ok", f"{len(known)} known")
 
 
+def _engines(context: Context) -> Iterator[Check]:
+    """Look whether the engines that the settings name are there, and have made the vectors of every window."""
+    from bede.answers.meaning import RERANKER, engine, guests
+
+    named = engine(context.config), engine(context.config, key=RERANKER)
+    if not any(named):
+        yield Check("engines", "ok", "none is set: search goes by words")
+        return
+    called = guests(context.config, context.environment, *named)  # as a call would that names them itself
+    try:
+        called.check()
+        lacking = called.lacking(context.repository)
+    except BedeError as error:
+        yield Check("engines", "warn", error.message, error.hint)
+        return
+    detail = f"{', '.join(filter(None, named))}: there, {lacking:,} windows without a vector"
+    yield Check("engines", "warn" if lacking else "ok", detail, "run 'bede ingest'" if lacking else "")
+
+
 def _transcripts(context: Context) -> Iterator[Check]:
     """Look for sessions that their agent will delete before anybody took them in."""
     from bede.intake.fading import fading
@@ -263,6 +283,7 @@ _LOOKS = (
     _projections,
     _history,
     _registry,
+    _engines,
     _transcripts,
     _agents,
     _server,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,6 +18,7 @@ from bede.records import Record
 from bede.sources import AGENTS, guests
 
 if TYPE_CHECKING:
+    from bede.answers.meaning import Guests
     from bede.intake.projects import Wanted
 
 
@@ -42,12 +44,23 @@ class Stored(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Vectors(Record):
+    """How many of the project's windows have a vector of one model, of how many dimensions."""
+
+    model: str
+    dimensions: int
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
 class IngestResult(Record):
     """What was met and what came of it. `files` by outcome, `turns` by outcome, `problems` by reason.
 
     Of files: `read` had something for this project, `unchanged` nothing new, `foreign` belong to other folders,
     `unplaced` tell no folder, `empty` no conversation, `unreadable` are listed. Of turns: `new`, `revised` (told again
-    with more in them), `repeated` (known already), `replayed` (copies of another session's).
+    with more in them), `repeated` (known already), `replayed` (copies of another session's). `embedded` counts windows
+    that got a vector now, `vectors` those that have one, by model; `warnings` tells why an engine of the settings made
+    none.
     """
 
     SCHEMA: ClassVar[str] = "ingest/1"
@@ -62,6 +75,9 @@ class IngestResult(Record):
     problems: dict[str, int]
     unreadable: tuple[Unread, ...]
     stored: tuple[Stored, ...]
+    embedded: int = 0
+    vectors: tuple[Vectors, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def exits(self) -> int:
@@ -71,6 +87,8 @@ class IngestResult(Record):
 
 #: Seconds that a run which an agent's hook began waits for the one before.
 _PATIENCE = 60.0
+#: Windows without a vector for which such a run loads an engine.
+_FEW = 64
 
 
 @operation(effect="append", toolset="sessions", idempotent=True)
@@ -87,6 +105,9 @@ def ingest(
     keep_raw: Annotated[bool, Field("Keep a compressed copy of the records, without secrets", cli_only=True)] = False,
     again: Annotated[bool, Field("Read every file from its beginning")] = False,
     dry_run: Annotated[bool, Field("Only tell what would be read")] = False,
+    engine: Annotated[
+        str, Field("Make the windows' vectors with this: static, mlx:4b, st:NAME, onnx:/folder", cli_only=True)
+    ] = "",
     quiet: Annotated[bool, Field("Answer by the exit status alone", short="-q", cli_only=True)] = False,
 ) -> IngestResult:
     """Take in what coding agents left on disk: the sessions that worked in this project, each turn once.
@@ -111,10 +132,47 @@ def ingest(
         is_again=again,
         is_dry=dry_run,
     )
+    called = None if status or dry_run else _guests(context, engine)
     if all_ and not (status or dry_run):
-        return _noted(context, wanted)
+        return _noted(context, wanted, called)
     report = Report() if status else _run(context, wanted, all_)
-    return _told(context, wanted, report, is_status=status, is_all=all_)
+    return _embedded(context, _told(context, wanted, report, is_status=status, is_all=all_), called, wanted, all_)
+
+
+def _guests(context: Context, engine: str) -> Guests | None:
+    """Return the engine that the call or the settings name; one that the call names must be there."""
+    if (engine or context.config["search.engine"]) == "lexical":
+        return None
+    from bede.answers.meaning import guests
+
+    called = guests(context.config, context.environment, engine)
+    if engine:
+        called.embedder()
+    return called
+
+
+def _embedded(
+    context: Context, result: IngestResult, called: Guests | None, wanted: Wanted, is_all: bool
+) -> IngestResult:
+    """Make the vectors that windows lack. For a run that an agent's turn began, a few are no reason to load a model."""
+    if called is None:
+        return result
+    made, least = 0, _FEW if wanted.is_own else 1
+    for each in _everywhere(context) if is_all else (context,):
+        made += called.fill(each.repository, context.progress, least)
+    return replace(result, embedded=made, warnings=tuple(called.warnings))
+
+
+def _everywhere(context: Context) -> Iterator[Context]:
+    """Yield a call like this one in every registered project that can be used."""
+    from bede.repository import registry
+
+    for known in registry.all_known(context.environment):
+        place = Path(known.root)
+        other = Context(directory=place, environment=context.environment, clock=context.clock)
+        with suppress(BedeError), closing(other):
+            if other.project.root == place:
+                yield other
 
 
 def _run(context: Context, wanted: Wanted, is_all: bool) -> Report:
@@ -123,13 +181,14 @@ def _run(context: Context, wanted: Wanted, is_all: bool) -> Report:
     return everywhere(context, wanted) if is_all else here(context, wanted)
 
 
-def _noted(context: Context, wanted: Wanted) -> IngestResult:
+def _noted(context: Context, wanted: Wanted, called: Guests | None) -> IngestResult:
     """Run for every project, and note what came of it, however it ends."""
     from bede import diary
 
     line: dict[str, Any] = {"at": timestamp(context.now()), "outcome": "failed"}
     try:
         result = _told(context, wanted, _run(context, wanted, True), is_status=False, is_all=True)
+        result = _embedded(context, result, called, wanted, True)
         outcome = "failed" if result.unreadable and not result.files.get("read") else "done"
         line |= {"outcome": outcome, "sessions": result.sessions, "turns": result.turns, "files": result.files}
         line["unreadable"] = [item.to_json() for item in result.unreadable[:20]]
@@ -157,7 +216,15 @@ def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, 
         problems=dict(sorted(report.problems.items())),
         unreadable=tuple(Unread(str(file), code, message) for file, code, message in report.failed),
         stored=tuple(Stored(*row) for row in rows),
+        vectors=_vectors(context) if is_status and not is_all else (),
     )
+
+
+def _vectors(context: Context) -> tuple[Vectors, ...]:
+    from bede.projections import vectors
+
+    with context.repository.snapshot() as reading:
+        return tuple(Vectors(one.name, one.dimensions, one.windows) for one in vectors.counts(reading.connection))
 
 
 def _stored(context: Context, is_all: bool) -> list[tuple[str, str, int, int, int, int]]:

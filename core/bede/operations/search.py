@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from bede.answers.ranking import find
 from bede.answers.said import Passage
@@ -20,6 +20,9 @@ from bede.projections.sessions import Wanted
 from bede.records import Record, Spans
 from bede.repository import Reading
 
+if TYPE_CHECKING:
+    from bede.answers.meaning import Guests
+
 #: Characters of a query: the answer repeats it.
 _LONGEST = 10_000
 Status = Literal["active", "superseded", "invalidated", "all"]
@@ -27,6 +30,8 @@ Where = Literal["memory", "turns", "all"]
 Order = Literal["time", "rank"]
 #: Most results where no number is given, and most tokens of passages where no budget is.
 MEMORIES, PASSAGES, BUDGET = 10, 15, 4200
+#: Passages that a reranker reads, where one is asked for.
+READ = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class SearchResult(Record):
     """Memories, best first, or newest first without a query; and passages of sessions. None is an answer too.
 
     `cursor` goes on where this page of memories ends. `left_out` and `passages_left_out` count what the budget had no
-    room for.
+    room for. `engine` tells whose vectors took part, "" for words alone; `warnings` why an engine of the settings did
+    not, or not wholly.
     """
 
     SCHEMA: ClassVar[str] = "search/1"
@@ -48,6 +54,8 @@ class SearchResult(Record):
     left_out: int
     passages: tuple[Passage, ...] = ()
     passages_left_out: int = 0
+    engine: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @operation(effect="read", toolset="memory")
@@ -73,6 +81,12 @@ def search(
     top_k: Annotated[int | None, Field("Most results (memories 10, passages 15)", ge=1, le=100)] = None,
     cursor: Annotated[str, Field("Cursor of the page before")] = "",
     budget: Annotated[int | None, Field("Most tokens of the answer", ge=100, le=200_000)] = None,
+    engine: Annotated[
+        str, Field("Look for passages by meaning too: static, mlx:4b, st:NAME, onnx:/folder; or lexical", cli_only=True)
+    ] = "",
+    reranker: Annotated[
+        str, Field("Let this read the best passages and order them: mlx:4b, st:NAME, onnx:/folder", cli_only=True)
+    ] = "",
 ) -> SearchResult:
     """Search memories and runs by text, or list them by filters; and what was said in agents' sessions.
 
@@ -108,8 +122,18 @@ def search(
         if in_ != "turns" and not only:
             result = _page(reading, result, seen, wanted, top_k or MEMORIES, start, place.seq, now, budget)
         if in_ != "memory" and not cursor and not _is_about_memories(wanted) and sessions.are_any(reading.connection):
-            result = _talk(reading, result, sought, top_k or PASSAGES, budget, order)
+            called = _guests(context, engine, reranker)
+            result = _talk(reading, result, sought, top_k or PASSAGES, budget, order, called)
         return result
+
+
+def _guests(context: Context, engine: str, reranker: str) -> Guests | None:
+    """Return the engines that the call or the settings name; who searches by words alone pays nothing for them."""
+    if (engine or context.config["search.engine"]) == "lexical" and not (reranker or context.config["search.reranker"]):
+        return None
+    from bede.answers.meaning import guests
+
+    return guests(context.config, context.environment, engine, reranker)
 
 
 def _is_about_memories(wanted: Filter) -> bool:
@@ -148,7 +172,13 @@ def _meant(reading: Reading, wanted: Wanted) -> Wanted:
 
 
 def _talk(
-    reading: Reading, result: SearchResult, wanted: Wanted, limit: int, budget: int | None, order: str
+    reading: Reading,
+    result: SearchResult,
+    wanted: Wanted,
+    limit: int,
+    budget: int | None,
+    order: str,
+    called: Guests | None,
 ) -> SearchResult:
     """Add the passages that answer, within what the memories have left of the budget."""
     from bede.answers import said, talk
@@ -158,14 +188,22 @@ def _talk(
         return _listed(reading, result, wanted, limit, budget or BUDGET)
     spent = tokens.count(json.dumps(result.to_json(), ensure_ascii=False)) + 40 if budget else 0
     room = max(0, (budget or BUDGET) - spent)
-    found = talk.find(reading.connection, result.query, wanted, limit, min(talk.PASSAGE, room // limit))
-    if not found:
-        return result
+    near = called.near(reading.connection, result.query) if called else None
+    many = max(limit, READ) if called and called.ranks else limit
+    found = talk.find(reading.connection, result.query, wanted, many, min(talk.PASSAGE, room // limit), near)
+    shown = said.passages(reading.connection, found)
+    shown = called.reranked(result.query, shown)[:limit] if called else shown
     tell = talk.telling(reading.connection, result.query)
-    kept, missing = said.fitting(said.passages(reading.connection, found), room, tell)
+    kept, missing = said.fitting(shown, room, tell)
     if order == "time":
         kept.sort(key=lambda one: (one.turns[0].at, one.session, one.turns[0].turn))
-    return replace(result, passages=tuple(kept), passages_left_out=missing)
+    return replace(
+        result,
+        passages=tuple(kept),
+        passages_left_out=missing,
+        engine=called.used if called and near else "",
+        warnings=tuple(called.warnings) if called else (),
+    )
 
 
 def _listed(reading: Reading, result: SearchResult, wanted: Wanted, limit: int, budget: int) -> SearchResult:

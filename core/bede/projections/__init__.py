@@ -61,4 +61,5 @@ PROJECTIONS: tuple[Projection, ...] = (
     Late("text", 1, "texts", "Text", ()),
     Late("sessions", 1, "sessions", "Sessions", ("session", "turn", "rewind")),
     Late("notices", 1, "notices", "Notices", ("notice", "notice_cleared", "exchange")),
+    Late("vectors", 1, "vectors", "Vectors", ()),
 )
