@@ -51,14 +51,18 @@ _bede() {
     case $verb in
         '')
             if [[ $cur == -* ]]; then
-                _bede_words '-C --project --branch --json --pretty --no-color --help -h --version'
+                _bede_words '-C --project --branch --lease --json --pretty --no-color --help -h --version'
             else
-                _bede_words 'init auto store search context status ingest recent log show diff fork checkout branches merge rollback undo verify anchor purge reindex doctor config projects schedule capabilities serve help'
+                _bede_words 'init auto store search context status ingest recent log show diff fork checkout branches merge rollback undo lease brief notice exchange attach detach install-hooks uninstall-hooks verify anchor purge bundle reindex doctor config projects schedule capabilities serve help'
             fi ;;
-        help) _bede_words 'init auto store search context status ingest recent log show diff fork checkout branches merge rollback undo verify anchor purge reindex doctor config projects schedule capabilities serve' ;;
+        help) _bede_words 'init auto store search context status ingest recent log show diff fork checkout branches merge rollback undo lease brief notice exchange attach detach install-hooks uninstall-hooks verify anchor purge bundle reindex doctor config projects schedule capabilities serve' ;;
         init)
+            case $prev in
+                --from) _bede_files -f; return ;;
+                --trust) return ;;
+            esac
             if [[ $cur == -* ]]; then
-                _bede_words '--here -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--here --from --trust --trust-any -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         auto)
             case $prev in
@@ -72,7 +76,7 @@ _bede() {
                 --report) _bede_files -f; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--task-id --agent-id --summary --kind --handoff-note --tags --top-k --recall-only --no-recall --report --quiet -q -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--task-id --agent-id --summary --kind --handoff-note --tags --top-k --recall-only --no-recall --report --quiet -q -C --project --branch --lease --json --pretty --no-color --help -h'
             else
                 _bede_files -c -f
             fi ;;
@@ -96,14 +100,14 @@ _bede() {
                 --from) _bede_files -f; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--kind --summary --task-id --agent-id --learnings --tags --labels --handoff-note --invalidates --key --value --rationale --command --exit-status --output --from -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--kind --summary --task-id --agent-id --learnings --tags --labels --handoff-note --invalidates --key --value --rationale --command --exit-status --output --from -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         search)
             case $prev in
                 --kind) _bede_words 'task_handoff status_update discovered_constraint fleet_member decision fact task note run'; return ;;
                 --status) _bede_words 'active superseded invalidated all'; return ;;
                 --task-id) return ;;
-                --agent-id) return ;;
+                --agent) return ;;
                 --tags) return ;;
                 --labels) return ;;
                 --since) return ;;
@@ -117,9 +121,11 @@ _bede() {
                 --top-k) return ;;
                 --cursor) return ;;
                 --budget) return ;;
+                --engine) return ;;
+                --reranker) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--kind --status --task-id --agent-id --tags --labels --since --until --at --in --session --file --git-branch --order --top-k --cursor --budget -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--kind --status --task-id --agent --tags --labels --since --until --at --in --session --file --git-branch --order --top-k --cursor --budget --engine --reranker -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         context)
             case $prev in
@@ -128,7 +134,7 @@ _bede() {
                 --recent) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--budget --at --recent -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--budget --at --recent -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         status)
             case $prev in
@@ -136,16 +142,17 @@ _bede() {
                 --at) _bede_branches; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--limit -n --at -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--limit -n --at -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         ingest)
             case $prev in
                 --agent) return ;;
                 --since) return ;;
                 --path) _bede_files -f; return ;;
+                --engine) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--agent --since --path --all --status --thoughts --keep-raw --again --dry-run --quiet -q -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--agent --since --path --all --status --thoughts --keep-raw --again --dry-run --engine --quiet -q -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         recent)
             case $prev in
@@ -155,7 +162,7 @@ _bede() {
                 --budget) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--turns -n --agent --session --budget -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--turns -n --agent --session --budget -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         log)
             case $prev in
@@ -165,21 +172,21 @@ _bede() {
                 --cursor) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--limit -n --kind --at --cursor --operations -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--limit -n --kind --at --cursor --operations -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         show)
             case $prev in
                 --at) _bede_branches; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--at -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--at -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         diff)
             case $prev in
                 --limit | -n) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--limit -n -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--limit -n -C --project --branch --lease --json --pretty --no-color --help -h'
             else
                 _bede_branches
             fi ;;
@@ -189,20 +196,20 @@ _bede() {
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--at --checkout --delete --force --agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--at --checkout --delete --force --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         checkout)
             case $prev in
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
             else
                 _bede_branches
             fi ;;
         branches)
             if [[ $cur == -* ]]; then
-                _bede_words '-C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '-C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         merge)
             case $prev in
@@ -210,7 +217,7 @@ _bede() {
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--ours --theirs --set --dry-run --agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--ours --theirs --set --dry-run --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
             else
                 _bede_branches
             fi ;;
@@ -220,7 +227,7 @@ _bede() {
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--dry-run --include-others --expect --agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--dry-run --include-others --expect --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
             else
                 _bede_branches
             fi ;;
@@ -229,47 +236,142 @@ _bede() {
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--dry-run --include-others --agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--dry-run --include-others --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
+            fi ;;
+        lease)
+            case $prev in
+                --purpose) return ;;
+                --ttl) return ;;
+                --wait) return ;;
+                --to) return ;;
+                --session) return ;;
+                --agent-id) return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--purpose --ttl --wait --glob --to --session --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_words 'acquire renew release handover list'
+            fi ;;
+        brief)
+            case $prev in
+                --budget) return ;;
+                --at) _bede_branches; return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--budget --at -C --project --branch --lease --json --pretty --no-color --help -h'
+            fi ;;
+        notice)
+            case $prev in
+                --resource) return ;;
+                --message) return ;;
+                --ttl) return ;;
+                --budget) return ;;
+                --to) _bede_files -f; return ;;
+                --agent-id) return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--resource --message --ttl --all --budget --to --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_words 'post clear list export import'
+            fi ;;
+        exchange)
+            case $prev in
+                --folder) _bede_files -f; return ;;
+                --workspace) return ;;
+                --peer) return ;;
+                --key) return ;;
+                --agent) return ;;
+                --limit) return ;;
+                --agent-id) return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--folder --workspace --peer --key --agent --replace --recover --limit --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_words 'init trust revoke run status audit'
+            fi ;;
+        attach)
+            case $prev in
+                --scope) _bede_words 'user project'; return ;;
+                --toolset) return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--scope --portable --approve --toolset --dry-run -C --project --branch --lease --json --pretty --no-color --help -h'
+            fi ;;
+        detach)
+            case $prev in
+                --scope) _bede_words 'user project'; return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--scope --dry-run -C --project --branch --lease --json --pretty --no-color --help -h'
+            fi ;;
+        install-hooks)
+            case $prev in
+                --agent) return ;;
+                --scope) _bede_words 'user project'; return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--agent --git --scope --portable --dry-run -C --project --branch --lease --json --pretty --no-color --help -h'
+            fi ;;
+        uninstall-hooks)
+            case $prev in
+                --agent) return ;;
+                --scope) _bede_words 'user project'; return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--agent --git --scope --dry-run -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         verify)
             case $prev in
                 --anchor) _bede_files -f; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--anchor -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--anchor -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         anchor)
             case $prev in
                 --write) _bede_files -f; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--write -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--write -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         purge)
             case $prev in
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--yes --include-others --agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--yes --include-others --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
+            fi ;;
+        bundle)
+            case $prev in
+                --to) _bede_files -f; return ;;
+                --range) return ;;
+                --trust) return ;;
+                --as) return ;;
+                --agent-id) return ;;
+            esac
+            if [[ $cur == -* ]]; then
+                _bede_words '--to --range --all --with-secret --merge --trust --trust-any --as --dry-run --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_words 'export import key'
             fi ;;
         reindex)
             if [[ $cur == -* ]]; then
-                _bede_words '-C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '-C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         doctor)
             if [[ $cur == -* ]]; then
-                _bede_words '-C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '-C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         config)
             if [[ $cur == -* ]]; then
-                _bede_words '--user --unset --origin -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--user --unset --origin -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         projects)
             case $prev in
                 --forget) _bede_files -f; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--forget -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--forget -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         schedule)
             case $prev in
@@ -277,13 +379,13 @@ _bede() {
                 --using) _bede_words 'launchd systemd cron'; return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--every --using --dry-run -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--every --using --dry-run -C --project --branch --lease --json --pretty --no-color --help -h'
             else
                 _bede_words 'install status remove'
             fi ;;
         capabilities)
             if [[ $cur == -* ]]; then
-                _bede_words '--schemas --no-schemas -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--schemas --no-schemas -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         serve)
             case $prev in
@@ -291,7 +393,7 @@ _bede() {
                 --agent-id) return ;;
             esac
             if [[ $cur == -* ]]; then
-                _bede_words '--read-only --toolset --agent-id -C --project --branch --json --pretty --no-color --help -h'
+                _bede_words '--read-only --toolset --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
     esac
 }

@@ -1,27 +1,22 @@
-"""The command line: operations become Typer commands.
+"""The command line: words become a call of an operation.
 
-Promises to import the one verb that was typed and no other. The words are Typer's to split and `grammar`'s to read:
-Typer's own conversion imports pydantic, which costs more than the rest of a call. Holds no policy.
+Promises to import the one verb that was typed and no other. The words are `plain`'s to split, Typer's (`parser`) where
+they are not plain, and `grammar`'s to read. Holds no policy.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
-from inspect import Parameter, Signature
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-from typer.core import TyperCommand
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from bede import __version__
 from bede.errors import UsageError
 from bede.operation import Operation
-from bede_cli import grammar, manual, terminal
+from bede_cli import grammar, plain, terminal
 from bede_cli.grammar import EVERYWHERE, Word
+from bede_cli.plain import Typed
 from bede_cli.verbs import SERVE, Call, find
 
 if TYPE_CHECKING:
@@ -45,7 +40,9 @@ def run(arguments: Sequence[str], serve: Callable[..., object]) -> int:
     if verb == "help":
         verb, before, after = (after[0] if after else "help"), [*before, "--help"], []
     if verb.startswith("-") or verb == "help":
-        return _print(manual.contents(bold=terminal.has_colour(sys.stdout, os.environ)))
+        from bede_cli import manual
+
+        return _print(manual.contents(width=_width(), bold=terminal.has_colour(sys.stdout, os.environ)))
     declared = find(verb)
     return _answer(declared, before if "--help" in before else before + after, serve)
 
@@ -61,8 +58,10 @@ def _leading(arguments: list[str]) -> tuple[list[str], list[str]]:
         if typed == "--version":
             before.append(typed)
         elif item is None or (item.is_flag and equals):
-            near = get_close_matches(typed, [*known, "--version"], 1, 0.6)
-            raise UsageError(f"no option {typed!r} before the verb", hint=_meant(near) or "'bede help' lists them")
+            from difflib import get_close_matches
+
+            near = grammar.meant(get_close_matches(typed, [*known, "--version"], 1, 0.6))
+            raise UsageError(f"no option {typed!r} before the verb", hint=near or "'bede help' lists them")
         elif item.is_flag:
             before.append("--help" if flag == "-h" else flag)
         elif not equals and not arguments:
@@ -72,102 +71,37 @@ def _leading(arguments: list[str]) -> tuple[list[str], list[str]]:
     return before, arguments[1:] if arguments[:1] == ["--"] else arguments
 
 
-def _meant(near: Sequence[str]) -> str:
-    return f"did you mean {' or '.join(near)}?" if near else ""
-
-
-class Verb(TyperCommand):
-    """A verb as Typer's parser sees it."""
-
-    declared: Operation
-    words: tuple[Word, ...] = ()
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Split the words by Typer's parser, and read each by its own rule."""
-        found, rest, order = self.make_parser(ctx).parse_args(args=list(args))
-        given = {name: raw for name, raw in found.items() if isinstance(raw, (str, bool, list, tuple)) and raw != ()}
-        if "call_help" in given:
-            width = get_terminal_size().columns if terminal.is_terminal(sys.stdout) else 80
-            bold = terminal.has_colour(sys.stdout, os.environ, refused="call_no_color" in given)
-            _print(manual.page(self.declared, width=width, bold=bold))
-            ctx.exit()
-        if rest:
-            raise UsageError(f"unexpected argument {rest[0]!r}", hint=_usage(self.name))
-        missing = next((item for item in self.words if item.required and item.name not in given), None)
-        if missing:
-            raise UsageError(f"{missing.label} is missing", hint=_usage(self.name))
-        forms = [item.name for item in order if item.name in _FORMS]
-        ctx.params.update(self._values(given), **dict.fromkeys(forms[-1:], True))
-        return []
-
-    def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        folder = grammar.directory(given.get("call_directory", []))
-        typed = [item for item in self.words if item.name in given and item.name not in (*_FORMS, "call_directory")]
-        values = {item.name: grammar.read(item, given[item.name], folder) for item in typed}
-        return values | {"call_directory": [folder]}
-
-
-def command(declared: Operation, perform: Callable[..., int]) -> Verb:
-    """Return the Typer command of a verb; `perform` is called with what was typed, by name."""
-    shape = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    words = grammar.words(declared)
-    perform.__signature__ = Signature([_parameter(item) for item in words])  # type: ignore[attr-defined]
-    shape.command(
-        declared.name,
-        cls=Verb,
-        help=declared.summary,
-        add_help_option=False,
-        context_settings={"allow_interspersed_args": not any(item.passes for item in words)},
-    )(perform)
-    made = typer.main.get_command(shape)
-    assert isinstance(made, Verb)
-    made.declared, made.words = declared, words
-    return made
-
-
-def _parameter(item: Word) -> Parameter:
-    """Return a Word as Typer declares it. Its type is only what the parser needs to know; `grammar` reads the value."""
-    text = item.help
-    kind: Any = bool if item.is_flag else str
-    if not item.flags:
-        info: Any = typer.Argument(help=text, metavar=item.metavar, show_default=False)
-    else:
-        names = [f"{item.flags[0]}/{item.off[0]}" if item.off else item.flags[0], *item.flags[1:]]
-        metavar = None if item.is_flag else item.metavar
-        info = typer.Option(*names, help=text, metavar=metavar, show_default=False, hidden=item.field.hidden)
-    annotation: Any = Annotated[list[str], info] if item.many else Annotated[kind, info]
-    default = Parameter.empty if item.required else None
-    return Parameter(item.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
 def _answer(declared: Operation, arguments: list[str], serve: Callable[..., object]) -> int:
-    """Parse what was typed after a verb, run it, and show its result."""
+    """Split what was typed after a verb, read it, run the verb, and show its result."""
+    words = grammar.words(declared)
+    typed = plain.split(words, arguments)
+    if typed is None:
+        from bede_cli import parser
 
-    def perform(**given: Any) -> int:
-        return _perform(declared, {name: value for name, value in given.items() if value is not None}, serve)
+        typed = parser.split(declared, words, arguments)
+    if "call_help" in typed:
+        from bede_cli import manual
 
-    made = command(declared, perform)
-    try:
-        parsed = made.make_context(f"bede {declared.name}", arguments)
-    except typer.Exit as end:
-        return end.exit_code
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        raise _usage_error(error, declared.name) from error
-    return int(made.invoke(parsed))
+        bold = terminal.has_colour(sys.stdout, os.environ, refused="call_no_color" in typed)
+        return _print(manual.page(declared, width=_width(), bold=bold))
+    return _perform(declared, _values(declared, words, typed), serve)
 
 
-def _usage_error(error: Any, verb: str) -> UsageError:
-    """Return what Typer's parser complains of as an error of our own."""
-    text = str(error.message).rstrip(".")
-    if not hasattr(error, "possibilities"):
-        return UsageError(text[:1].lower() + text[1:], hint=_usage(verb))
-    typed = str(error.option_name)
-    hint = _meant(list(error.possibilities or ())[:2]) or _usage(verb)
-    if not typed.startswith("--"):
-        hint += "; a word that begins with - goes after --"
-    return UsageError(f"no such option {typed!r}", hint=hint)
+def _values(declared: Operation, words: Sequence[Word], typed: Typed) -> dict[str, Any]:
+    """Return what the words mean, by name; of two forms the one that was typed last.
+
+    Raises:
+        UsageError: a word is missing, or makes no sense.
+    """
+    missing = next((item for item in words if item.required and item.name not in typed), None)
+    if missing:
+        raise UsageError(f"{missing.label} is missing", hint=grammar.advice(declared.name))
+    folder = grammar.directory(typed.get("call_directory", []))
+    said = [item for item in words if item.name in typed and item.name not in (*_FORMS, "call_directory")]
+    read = {item.name: grammar.read(item, typed[item.name], folder) for item in said}
+    values = {name: value for name, value in read.items() if value != []}
+    forms = [name for name in typed if name in _FORMS]
+    return {**values, "call_directory": folder, **dict.fromkeys(forms[-1:], True)}
 
 
 def _print(text: str) -> int:
@@ -175,8 +109,11 @@ def _print(text: str) -> int:
     return 0
 
 
-def _usage(verb: str | None) -> str:
-    return f"'bede help {verb}' shows how it is used"
+def _width() -> int:
+    """Return how wide a help page may be: on a terminal its width, at most, else 80 columns."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns if terminal.is_terminal(sys.stdout) else 80
 
 
 def _perform(declared: Operation, given: dict[str, Any], serve: Callable[..., object]) -> int:
@@ -185,7 +122,7 @@ def _perform(declared: Operation, given: dict[str, Any], serve: Callable[..., ob
     from bede_cli import output
 
     call = {item.name: given.pop(item.name, None) for item in EVERYWHERE}
-    folder, project, branch = call["call_directory"][0], call["call_project"] or "", call["call_branch"] or ""
+    folder, project, branch = call["call_directory"], call["call_project"] or "", call["call_branch"] or ""
     if declared.name == SERVE:
         declared.function(Call(folder, project, branch, serve), **given)
         return 0

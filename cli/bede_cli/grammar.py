@@ -11,12 +11,17 @@ import json
 import os
 import types
 import typing
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bede.errors import UsageError
 from bede.operation import Field, Operation, Parameter
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 #: What SQLite and other people's JSON readers can hold.
 _MOST = 2**63 - 1
@@ -230,6 +235,16 @@ def _object(item: Word, text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{item.label}: not a JSON object: {text[:80]}")
     return value
+
+
+def advice(verb: str) -> str:
+    """Return what tells how a verb is used."""
+    return f"'bede help {verb}' shows how it is used"
+
+
+def meant(near: Sequence[str]) -> str:
+    """Return a question after what was probably meant; nothing where nothing is near."""
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def directory(given: list[str]) -> Path:

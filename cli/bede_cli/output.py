@@ -9,12 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bede.errors import UsageError
 from bede.records import Record
 from bede_cli import terminal
 from bede_cli.terminal import Form
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Any, Literal, TextIO
 
 from bede.errors import Unavailable
@@ -25,7 +26,12 @@ _HOSTILE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff"
 )
-_ANY_HOSTILE = re.compile(f"[{_HOSTILE}]")
+
+
+@cache
+def _hostile() -> re.Pattern[str]:
+    """Return what finds them: plain text, which is most, never asks for it."""
+    return re.compile(f"[{_HOSTILE}]")
 
 
 def visible(text: str) -> str:
@@ -35,7 +41,7 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _ANY_HOSTILE.sub(_spell, text)
+    return _hostile().sub(_spell, text)
 
 
 def _spell(match: re.Match[str]) -> str:
@@ -54,7 +60,8 @@ def line(body: Mapping[str, Any]) -> bytes:
     import json
 
     text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _ANY_HOSTILE.sub(_escape, text).encode() + b"\n"
+    text = text if text.isascii() and text.isprintable() else _hostile().sub(_escape, text)
+    return text.encode() + b"\n"
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -6,14 +6,17 @@ Promises to import the one verb that is asked for and no other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from bede.errors import UsageError
 from bede.operation import Field, Operation, operation
 from bede.operations import VERBS, load
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 SERVE = "serve"
 #: Every verb and the heading it stands under, in the order of the help page.
@@ -30,6 +33,8 @@ def find(verb: str) -> Operation:
         declared: Operation = serve.operation  # type: ignore[attr-defined]
         return declared
     if verb not in VERBS:
+        from difflib import get_close_matches
+
         near = get_close_matches(verb, HEADINGS, 1, 0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise UsageError(f"no verb {verb!r}", hint=hint + "'bede help' lists the verbs")

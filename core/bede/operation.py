@@ -9,8 +9,12 @@ schema name. This room never runs anything and knows no face.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 Effect = Literal["read", "append", "host"]
 Function = TypeVar("Function", bound=Callable[..., Any])

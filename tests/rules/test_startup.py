@@ -89,6 +89,7 @@ SUMMARY = "The parser keeps comments in front of the first section"
         ("log", ("log",)),
         ("fork", ("fork", "idea")),
         ("store", (*STORE, SUMMARY, "--learnings", "A blank line ends a comment")),
+        ("ingest", ("ingest",)),
         ("auto", ("auto", "--task-id", "T-1", "--agent-id", "ada", "--", sys.executable, "-c", "")),
     ],
 )
@@ -97,3 +98,43 @@ def test_a_verb_loads_itself_and_nothing_heavy(project: Path, verb: str, argumen
     heavy = sorted(names & HEAVY)
     assert not heavy, heavy
     assert verbs(names) == {verb}
+
+
+#: What need not be loaded at the end of a turn: parsers, manuals, and whatever only another call is for. A room stands
+#: for all in it.
+UNNEEDED = HEAVY | {
+    "bede.engines",
+    "bede.intake.escrow",
+    "bede.repository.registry",
+    "bede.repository.verify",
+    "bede.schemas",
+    "bede_cli.manual",
+    "bede_cli.pages",
+    "bede_cli.parser",
+    "click",
+    "difflib",
+    "lzma",
+    "platform",
+    "shutil",
+    "subprocess",
+    "tempfile",
+    "textwrap",
+    "tomllib",
+    "typer",
+    "uuid",
+    "zstandard",
+}
+
+
+def test_ingesting_a_turn_loads_its_own_format_and_no_parser(project: Path, home: Path) -> None:
+    folder = home / ".claude" / "projects" / "p"
+    folder.mkdir(parents=True)
+    said = {"type": "user", "sessionId": "s-1", "uuid": "u-1", "cwd": str(project), "timestamp": "2026-11-30T09:00:00Z"}
+    said["message"] = {"role": "user", "content": "keep the comments"}  # type: ignore[assignment]
+    (folder / "s-1.jsonl").write_text(json.dumps(said) + "\n", encoding="utf-8")
+    names = loaded("ingest", "--quiet")
+    slow = sorted(name for name in names if any(name == one or name.startswith(one + ".") for one in UNNEEDED))
+    assert slow == []
+    formats = {name.split(".")[2] for name in names if name.startswith("bede.sources.")}
+    assert formats == {"claude", "homes", "jsonl", "port", "turns"}
+    assert {"typer", "bede_cli.parser"} <= loaded("ingest", "--help")

@@ -13,11 +13,9 @@ from pathlib import Path
 
 from bede.places import DATABASE, FOLDER
 
-_DRIVE = re.compile(r"^(?:\\\\\?\\)?([A-Za-z]):[\\/](.*)$", re.DOTALL)
-_MOUNT = re.compile(r"^/mnt/([a-z])(?:/(.*))?$", re.DOTALL)
-_SHARE = re.compile(
-    r"^(?:[\\/]{2}|\\\\\?\\UNC\\)wsl(?:\$|\.localhost)[\\/][^\\/]+[\\/](.*)$", re.DOTALL | re.IGNORECASE
-)
+_DRIVE = r"^(?:\\\\\?\\)?([A-Za-z]):[\\/](.*)$"
+_MOUNT = r"^/mnt/([a-z])(?:/(.*))?$"
+_SHARE = r"^(?:[\\/]{2}|\\\\\?\\UNC\\)wsl(?:\$|\.localhost)[\\/][^\\/]+[\\/](.*)$"
 #: Whether names that differ in case are one file, as these systems have it.
 _FOLDS = sys.platform in ("win32", "darwin")
 #: No system has longer paths.
@@ -32,13 +30,15 @@ def forms(path: str) -> Iterator[str]:
     yield _compared(path)
     if path.startswith("\\\\?\\"):
         yield _compared(path[4:])
-    if drive := _DRIVE.match(path):
+    if path.startswith("/") and not path.startswith(("/mnt/", "//")):
+        return
+    if drive := re.match(_DRIVE, path, re.DOTALL):
         rest = drive[2].replace("\\", "/")
         yield _compared(f"/mnt/{drive[1].lower()}/{rest}")
         yield _compared(f"{drive[1].lower()}:/{rest}")
-    elif mount := _MOUNT.match(path):
+    elif mount := re.match(_MOUNT, path, re.DOTALL):
         yield _compared(f"{mount[1]}:/{mount[2] or ''}")
-    elif share := _SHARE.match(path):
+    elif share := re.match(_SHARE, path, re.DOTALL | re.IGNORECASE):
         yield _compared("/" + share[1].replace("\\", "/"))
 
 
@@ -50,7 +50,7 @@ def _compared(path: str) -> str:
             text = os.path.realpath(path)
         except (OSError, ValueError):
             text = path
-    if re.match(r"^[A-Za-z]:[\\/]", text):
+    if text[1:2] == ":" and re.match(r"^[A-Za-z]:[\\/]", text):
         text = text.replace("\\", "/").lower()
     text = os.path.normpath(text).replace("\\", "/") if text else ""
     return _folded(text) if _FOLDS else text

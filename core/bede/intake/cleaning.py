@@ -15,7 +15,7 @@ from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Rewind, S
 _PLAIN = re.compile(
     r"(?:usage:)?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|@?[0-9.]{0,24}"
     r"|(?:toolu|srvtoolu|msg|call|prt|ses)_[0-9A-Za-z]{4,48})"
-    r"(?:[:/#](?:req_[0-9A-Za-z]{4,48}|[a-z]{0,8}[0-9a-f.]{0,12})){0,5}"
+    r"(?:[:/#](?:(?:req|msg|toolu)_[0-9A-Za-z]{4,48}|[a-z]{0,8}[0-9a-f.]{0,12})){0,5}"
 )
 #: No secret is shorter.
 _SHORTEST = 8
@@ -54,13 +54,8 @@ def cleaned(item: Item, keeps_thoughts: bool) -> Item:
     origin = key if item.origin == item.key else name(item.origin)
     at = item.at if item.at is not None and -_LAST < item.at < _LAST else None
     what = _what(item.what, keeps_thoughts)
-    if what is item.what and (key, session, parent, origin, at) == (
-        item.key,
-        item.session,
-        item.parent,
-        item.origin,
-        item.at,
-    ):
+    is_same = what is item.what and key == item.key and session == item.session and at == item.at
+    if is_same and parent == item.parent and origin == item.origin:
         return item  # as for nearly all
     return Item(session, key, what, at, item.precision, item.line, parent, origin, item.is_replayed, item.is_side)
 

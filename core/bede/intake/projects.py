@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bede.answers.tidings import catch_up
 from bede.context import Context
@@ -15,9 +15,14 @@ from bede.intake.belonging import Roots, worktrees
 from bede.intake.running import Keep, Report, Run, recognise, transcripts
 from bede.places import DATABASE, FOLDER, Project
 from bede.projections.sessions import tally
-from bede.repository import Repository, registry
+from bede.repository import Repository
 from bede.sources.port import Tally, World
 from bede.turnstile import held
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 LOCK = "ingest.lock"
 
@@ -77,6 +82,8 @@ def tallies(context: Context) -> list[tuple[str, str, int, int, int, int]]:
 
 
 def _registered(context: Context) -> tuple[Project, ...]:
+    from bede.repository import registry  # Only who serves every project pays for it.
+
     known = [item for item in registry.all_known(context.environment) if _is_there(item.root)]
     projects = {item.root: Project(Path(item.root), Path(item.root) / FOLDER, uuid=item.uuid) for item in known}
     return tuple(projects.values())

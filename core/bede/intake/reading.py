@@ -7,11 +7,10 @@ out of an item before anything else happens to it, so that no state and no curso
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from bede.errors import BadSource
 from bede.intake import files
@@ -19,6 +18,12 @@ from bede.intake.cleaning import cleaned, scrubbed
 from bede.sources import jsonl
 from bede.sources.port import Document, Item, Rewind, Session, Source, Stream, Tally
 from bede.sources.turns import Turn, Turns
+
+if TYPE_CHECKING:
+    import tempfile
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 #: What only the fold needs, of a part and of a turn.
 _INNER = ("key", "done")
@@ -63,11 +68,12 @@ class Reader:
     _file: BinaryIO | None = None
     _mark: files.Mark = field(default_factory=dict)
     _gone: dict[str, set[str]] = field(default_factory=dict)
+    #: How the file is read: whole where it is one document, also if its agent's later files are streams.
+    form: Literal["stream", "document"] = field(init=False)
 
-    @property
-    def form(self) -> Literal["stream", "document"]:
-        """How the file is read: whole where it is one document, also if its agent's later files are streams."""
-        return form(self.source, self.path)
+    def __post_init__(self) -> None:
+        """Find out how the file is read."""
+        self.form = form(self.source, self.path)
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state that `dump` returned."""
@@ -113,11 +119,13 @@ class Reader:
                     yield told
                     told, at = [], self.cursor.offset
                 try:
-                    items = list(source.take(record, spot, self.state, self.tally))
+                    items = source.take(record, spot, self.state, self.tally)
+                    items = items if isinstance(items, list) else list(items)
                 except FAULTS as error:
                     self.tally.bad(f"fault: {type(error).__name__}")
                     continue
-                told += [each for item in items for each in self._tell(item)]
+                for item in items:
+                    told += self._tell(item)
             self.mark()
             self._file = None
         yield told
@@ -213,6 +221,7 @@ class _in_place:  # noqa: N801 (used like a function)
         if not files.is_packed(self._path):
             return self._path
         import shutil
+        import tempfile
 
         self._folder = tempfile.TemporaryDirectory(prefix="bede-", ignore_cleanup_errors=True)
         place = Path(self._folder.name, *files.plain(self._path).absolute().parts[-files.NAMES :])

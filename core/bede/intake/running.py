@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bede.errors import BadSource, BedeError, Corrupt, Unavailable
 from bede.intake import files
@@ -21,7 +22,13 @@ from bede.intake.writing import Writer
 from bede.projections import sessions
 from bede.repository import Repository, cursors
 from bede.sources import AGENTS, guests, source
+from bede.sources.homes import is_absent
 from bede.sources.port import Source, Tally, World
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 #: So many cursors of files that had nothing for the project are written in one transaction.
 CURSORS = 500
@@ -71,7 +78,7 @@ def transcripts(agents: Iterable[str], world: World) -> Iterator[tuple[str, Path
     """Yield what agents left, oldest change first: where one is a copy of another, the first is its owner."""
     found: list[tuple[int, str, Path]] = []
     for agent in agents:
-        for path in source(agent).find(world):
+        for path in () if is_absent(agent, world) else source(agent).find(world):
             try:
                 found.append((path.stat().st_mtime_ns, agent, path))
             except (OSError, ValueError):

@@ -13,9 +13,9 @@ import hmac
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bede.identity import SALT, canonical
 from bede.intake.reading import Told
@@ -23,6 +23,11 @@ from bede.projections import copies, sessions
 from bede.records import Draft
 from bede.repository import Reading, Repository, Writing, log
 from bede.repository.cursors import Cursor, put
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from bede.quick import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(?:/[A-Za-z0-9][A-Za-z0-9._-]{0,99})*")
 
@@ -51,6 +56,9 @@ class Writer:
     _foreseen: set[tuple[str, str]] = field(default_factory=set)
     _numbers: dict[str, int] = field(default_factory=dict)
     _copied: dict[str, Counter[bytes]] = field(default_factory=dict)
+    #: Of the turns that are being written: the events that tell them already, and the origins that others have.
+    _events: dict[str, int] = field(default_factory=dict)
+    _elsewhere: set[str] = field(default_factory=set)
 
     def write(self, told: Sequence[Told], cursor: Cursor | None) -> None:
         """Write what was told, and how far the file is read then, in one transaction.
@@ -68,7 +76,8 @@ class Writer:
 
     def foresee(self, reading: Reading, told: Sequence[Told]) -> None:
         """Count what writing this would do, and do nothing."""
-        for items in _by_session(told, self.keeps_thoughts).values():
+        for session, items in _by_session(told, self.keeps_thoughts).items():
+            self._ask(reading, session, items)
             for item in items:
                 if item.kind == "turn" and (item.session, item.body["key"]) not in self._foreseen:
                     self._foreseen.add((item.session, item.body["key"]))
@@ -77,18 +86,25 @@ class Writer:
     def _session(self, writing: Writing, secret: bytes, session: str, items: Sequence[Told]) -> None:
         """Write what was told of a session, each thing upon what was told before it."""
         ref, drafts = ref_of(self.agent, session), list[Draft]()
+        self._ask(writing, session, items)
         for item in items:
             if item.kind != "turn":  # What it means depends on what is written already.
                 writing.append(ref, drafts)
                 drafts = []
             draft = self._draft(writing, item)
             if draft is not None:
-                salt = hmac.digest(secret, draft.source.encode(), "sha256")[:SALT]
-                drafts.append(replace(draft, salt=salt))
+                drafts.append(_salted(secret, draft))
             if item.kind == "session":  # What turns mean depends on it.
                 writing.append(ref, drafts)
                 drafts = []
         writing.append(ref, drafts)
+
+    def _ask(self, reading: Reading, session: str, items: Sequence[Told]) -> None:
+        """Find out for all turns of a session at once what is known of them: each of them is written once."""
+        number, turns = self._number(reading, session), [item.body for item in items if item.kind == "turn"]
+        origins = filter(None, map(sessions.origin_of, turns))
+        self._events = copies.events(reading.connection, number, (turn["key"] for turn in turns))
+        self._elsewhere = copies.elsewhere(reading.connection, number, origins)
 
     def _draft(self, reading: Reading, told: Told) -> Draft | None:
         body = {"session": told.session, **told.body}
@@ -97,7 +113,7 @@ class Writer:
             return self._told(reading, told, body, number)
         if told.kind == "rewind":
             return self._rewind(reading, told, body, number)
-        seq = sessions.event_of(reading.connection, number, body["key"]) if number else 0
+        seq = self._events.get(body["key"], 0)
         if self._is_replayed(reading, number, told.session, body, is_told=bool(seq)):
             self.counts["replayed"] += 1
             return None
@@ -131,23 +147,26 @@ class Writer:
         if old is not None:
             _take(self._said.get(session), sessions.digest_of(old))
             body = _merged(body, old)
-        draft = self._new(reading, told, body, body["key"])
+        draft = self._new(reading, told, body, body["key"], is_unknown=not seq)
         if draft is None or (seq and not self._is_more(old, body)):
             self.counts["repeated"] += 1
             return None
-        if seq == 0 and self.is_again and _take(self._said[session], sessions.digest_of(body)):
+        said = self._said.get(session) if self.is_again else None
+        if seq == 0 and said and _take(said, sessions.digest_of(body)):
             self.counts["repeated"] += 1
             return None
         self.counts["revised" if seq else "new"] += 1
         return draft
 
-    def _new(self, reading: Reading, told: Told, body: dict[str, Any], key: str) -> Draft | None:
+    def _new(
+        self, reading: Reading, told: Told, body: dict[str, Any], key: str, *, is_unknown: bool = False
+    ) -> Draft | None:
         """Return the draft of what is told, its salt still to come; None where the log has it already."""
         form = canonical(body)
         digest = hashlib.sha256(form).hexdigest()
         named = canonical([self.agent, told.session, told.kind, key, digest])
         source = base64.urlsafe_b64encode(hashlib.sha256(named).digest()[:15]).decode()
-        if log.by_source(reading.connection, source):
+        if not is_unknown and log.by_source(reading.connection, source):
             return None
         return Draft(told.kind, body, self.agent, told.at, source, form=form)
 
@@ -164,8 +183,7 @@ class Writer:
     ) -> bool:
         """Tell whether another session has this turn: after a fork, a resumption, a hand-over."""
         connection = reading.connection
-        origin = sessions.origin_of(body)
-        if origin and sessions.elsewhere(connection, session, origin):
+        if sessions.origin_of(body) in self._elsewhere:
             return True
         if body.get("replayed"):
             parent = sessions.parent_of(connection, session) if session else ""
@@ -174,7 +192,7 @@ class Writer:
             return False
         if name not in self._copied:
             self._copied[name] = copies.copied(connection, self.agent, name)
-        return _take(self._copied[name], copies.words_of(body))
+        return bool(self._copied[name]) and _take(self._copied[name], copies.words_of(body))
 
     def _is_more(self, old: dict[str, Any] | None, body: dict[str, Any]) -> bool:
         """Tell whether a turn says something that its event does not; one that was purged stays so."""
@@ -184,6 +202,12 @@ class Writer:
         """Learn what the session said before this file was read again."""
         if session not in self._said:
             self._said[session] = sessions.said(reading.connection, session) if session else Counter()
+
+
+def _salted(secret: bytes, draft: Draft) -> Draft:
+    """Return a draft with the salt that it has on every machine."""
+    salt = hmac.digest(secret, draft.source.encode(), "sha256")[:SALT]
+    return Draft(draft.kind, draft.body, draft.actor, draft.happened_at, draft.source, salt, draft.form)
 
 
 def _take(counted: Counter[bytes] | None, digest: bytes) -> bool:

@@ -23,10 +23,10 @@ class Late:
         self.name, self.version = name, version
         self._room, self._noun, self._kinds = room, noun, frozenset(kinds)
 
-    def _own(self) -> Ripening:
+    def _own(self) -> Projection:
         from importlib import import_module
 
-        return cast(Ripening, getattr(import_module(f"bede.projections.{self._room}"), self._noun)())
+        return cast(Projection, getattr(import_module(f"bede.projections.{self._room}"), self._noun)())
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""
@@ -45,21 +45,25 @@ class Late:
         """Remove every trace of these events' payloads."""
         self._own().forget(connection, events)
 
+
+class Later(Late):
+    """One that takes events in by the batch, besides."""
+
     def gather(self, connection: sqlite3.Connection) -> Any | None:
         """Make ready what waits."""
-        return self._own().gather(connection)
+        return cast(Ripening, self._own()).gather(connection)
 
     def settle(self, connection: sqlite3.Connection, gathered: Any) -> bool:
         """Take in what was made ready."""
-        return self._own().settle(connection, gathered)
+        return cast(Ripening, self._own()).settle(connection, gathered)
 
 
 #: Every projection, in the order in which they follow. Texts wait in the log, so they follow nothing.
 PROJECTIONS: tuple[Projection, ...] = (
     Memory(),
     Snapshots(),
-    Late("text", 1, "texts", "Text", ()),
-    Late("sessions", 1, "sessions", "Sessions", ("session", "turn", "rewind")),
+    Later("text", 1, "texts", "Text", ()),
+    Later("sessions", 1, "sessions", "Sessions", ("session", "turn", "rewind")),
     Late("notices", 1, "notices", "Notices", ("notice", "notice_cleared", "exchange")),
     Late("vectors", 1, "vectors", "Vectors", ()),
 )

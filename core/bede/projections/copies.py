@@ -4,17 +4,44 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bede.projections.sessions import FIELDS, short
 from bede.repository import log
 from bede.turns import text_of
 
+#: Most values that one query looks for.
+_BATCH = 500
+
 
 def known(connection: sqlite3.Connection, session: int) -> dict[str, str]:
     """Return what a session tells of itself; nothing where there is none of that number."""
     row = connection.execute(f"SELECT {', '.join(FIELDS)} FROM session WHERE id = ?", (session,)).fetchone()
     return dict(zip(FIELDS, row, strict=True)) if row else {}
+
+
+def events(connection: sqlite3.Connection, session: int, keys: Iterable[str]) -> dict[str, int]:
+    """Return, of those turns that a session has among some keys, the arrival numbers of the events that tell them."""
+    query = "SELECT key, seq FROM turn WHERE session = ? AND key IN"
+    named = {key: short(key) for key in keys} if session else {}
+    found: dict[bytes, int] = dict(_among(connection, query, session, list(named.values())))
+    return {key: found[brief] for key, brief in named.items() if brief in found}
+
+
+def elsewhere(connection: sqlite3.Connection, session: int, origins: Iterable[str]) -> set[str]:
+    """Return those origins of which another session has a turn."""
+    query = "SELECT origin FROM turn WHERE session <> ? AND origin IN"
+    named = {origin: short(origin) for origin in origins}
+    found = {origin for (origin,) in _among(connection, query, session, list(named.values()))}
+    return {origin for origin, brief in named.items() if brief in found}
+
+
+def _among(connection: sqlite3.Connection, query: str, session: int, values: list[bytes]) -> Iterator[tuple[Any, ...]]:
+    """Yield what a query that ends with `IN` finds for a session and any of some values."""
+    for start in range(0, len(values), _BATCH):
+        part = values[start : start + _BATCH]
+        yield from connection.execute(f"{query} ({','.join('?' * len(part))})", (session, *part))
 
 
 def words_of(turn: dict[str, Any]) -> bytes:

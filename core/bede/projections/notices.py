@@ -167,13 +167,6 @@ class Notices:
         for table in ("notice", "notice_clearing", "exchange_step"):
             connection.executemany(f"DELETE FROM {table} WHERE seq = ?", seqs)
 
-    def gather(self, connection: sqlite3.Connection) -> None:
-        """Nothing of this ever waits."""
-
-    def settle(self, connection: sqlite3.Connection, gathered: Any) -> bool:
-        """Nothing of this ever waits."""
-        return False
-
 
 def body_of(notice: Notice) -> dict[str, Any]:
     """Return what the event of a notice says."""

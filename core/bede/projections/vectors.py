@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bede.errors import Corrupt, Unavailable
 from bede.records import Event
@@ -76,13 +76,6 @@ class Vectors:
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take out the vectors of the windows that are gone by now."""
         _tidy(connection)
-
-    def gather(self, connection: sqlite3.Connection) -> None:
-        """Make nothing ready: only an engine could."""
-
-    def settle(self, connection: sqlite3.Connection, gathered: Any) -> bool:
-        """Take nothing in."""
-        return False
 
 
 # What there is

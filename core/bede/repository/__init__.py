@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -319,6 +318,8 @@ def _lay(path: Path, fill: Callable[[Connection], None]) -> None:
 
 def _begin(connection: Connection, actor: str, at: int) -> None:
     """Give a new project its identity and its first event."""
+    import uuid  # Only a new project needs it.
+
     row = (str(uuid.uuid4()), os.urandom(32), at, schema.MIN_READER, schema.MIN_WRITER, schema.UPGRADE_HINT)
     connection.execute("INSERT INTO project VALUES (?, ?, ?, ?, ?, ?)", row)
     writing = Writing(connection, Head(connection), (), {})

@@ -232,6 +232,16 @@ def by_source(connection: sqlite3.Connection, source: str) -> int:
     return int(row[0]) if row else 0
 
 
+def sources_in(connection: sqlite3.Connection, sources: Sequence[str]) -> set[str]:
+    """Return those foreign records from which an event came already."""
+    found: set[str] = set()
+    for start in range(0, len(sources), _BATCH):
+        part = sources[start : start + _BATCH]
+        query = f"SELECT source FROM event WHERE source IN ({','.join('?' * len(part))}) AND source <> ''"
+        found.update(source for (source,) in connection.execute(query, part))
+    return found
+
+
 def last(connection: sqlite3.Connection) -> int:
     """Return the arrival number of the newest event."""
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])

@@ -90,9 +90,12 @@ class Writing(Reading):
         `merged` is the second parent of the first one. A draft whose source is already in the log is left out.
         """
         parent, events = self.find(ref), []
+        known = log.sources_in(self.connection, [draft.source for draft in drafts if draft.source])
         for draft in drafts:
-            if draft.source and log.by_source(self.connection, draft.source):
+            if draft.source in known:
                 continue
+            if draft.source:
+                known.add(draft.source)
             parents = [place for place in (parent, merged) if place]
             event = log.insert(self.connection, self.newest.ends, draft, log.prepare(draft), parents)
             parent, merged = Place(event.seq, event.id, event.line, event.position), None

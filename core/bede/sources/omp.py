@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from bede.sources import pi
+from bede.sources import homes, pi
 from bede.sources.pi import branching
 from bede.sources.port import Item, Spot, Tally, World
 
@@ -16,17 +16,10 @@ FORM: Literal["stream"] = "stream"
 
 def find(world: World) -> Iterator[Path]:
     """Yield every session of omp in every profile; what pi wrote into a place that both share is pi's."""
-    names = [world.environment.get(name, "").strip() for name in ("OMP_CONFIG_DIR", "PI_CONFIG_DIR")]
     own = []
-    for name in dict.fromkeys([".omp", *(name for name in names if name and "\x00" not in name)]):
-        root = world.home / name
-        own += [root / "agent" / "sessions", *(each / "agent" / "sessions" for each in _profiles(root))]
-    if world.system != "win32":
-        for data in pi.told(world, "XDG_DATA_HOME"):
-            own += [data / "omp" / "sessions", *(each / "sessions" for each in _profiles(data / "omp"))]
-    shared = [folder / "sessions" for folder in pi.told(world, "OMP_CODING_AGENT_DIR", "PI_CODING_AGENT_DIR")]
-    shared += pi.told(world, "PI_CODING_AGENT_SESSION_DIR")
-    yield from pi.sessions(AGENT, own, shared)
+    for root, inner in homes.omp(world):
+        own += [root / inner, *(each / inner for each in _profiles(root))]
+    yield from pi.sessions(AGENT, own, homes.omp_shared(world))
 
 
 def accepts(path: Path, head: bytes) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from bede.errors import BadSource
 from bede.sessions import session_of
-from bede.sources import jsonl
+from bede.sources import homes, jsonl
 from bede.sources.antigravity.steps import Step, Talk, read
 from bede.sources.port import Item, Session, Tally, World
 
@@ -39,12 +39,8 @@ _WORKSPACE = re.compile(r"\[URI\] -> \[CorpusName\][^\n]*\n\s*(\S[^\n]*?) -> \S"
 
 def find(world: World) -> Iterator[Path]:
     """Yield the best log of every conversation, and the store of one that has no log."""
-    homes = [world.home]
-    moved = world.environment.get("GEMINI_CLI_HOME", "").strip()
-    if moved and "\x00" not in moved and Path(moved).is_absolute() and Path(moved) != world.home:
-        homes.append(Path(moved))
-    for home in homes:
-        for place in _inside(home / ".gemini"):
+    for home in homes.antigravity(world):
+        for place in _inside(home):
             if "antigravity" in place.name:
                 yield from _conversations(place)
 

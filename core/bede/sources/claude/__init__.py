@@ -303,7 +303,7 @@ def _usage(message: dict[str, Any], model: str, frame: Frame, request: str, stat
     counts = [_count(told.get(name)) for name in _COUNTS]
     counts.append(_count(details.get("thinking_tokens")) if isinstance(details, dict) else 0)
     key = f"usage:{request or frame.uuid or frame.spot.offset}"
-    requests, name = state["requests"], f"{frame.session} {key}"
+    requests, name = state["requests"], f"{frame.session}/{key}"
     before = requests.pop(name, None)
     if before is not None and before != counts:
         counts = [max(pair) for pair in zip(before, counts, strict=True)]

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from bede.sources import homes
 from bede.sources.port import World
 
 #: Types of records that are part of the conversation's tree.
@@ -37,23 +38,8 @@ DEEPEST = 32
 def find(world: World) -> Iterator[Path]:
     """Yield every transcript there is, sub-agents' too, in a fixed order; places that cannot be read are left out."""
     seen: set[tuple[int, int]] = set()
-    for root in _roots(world):
+    for root in homes.claude(world):
         yield from _walk(root / "projects", 0, seen)
-
-
-def _roots(world: World) -> list[Path]:
-    """Return the agent's folders: what its variable names, or both of its places."""
-    named = [name.strip() for name in world.environment.get("CLAUDE_CONFIG_DIR", "").split(",")]
-    if any(named):
-        return [_expanded(name, world.home) for name in named if name]
-    config = world.environment.get("XDG_CONFIG_HOME", "")
-    general = _expanded(config, world.home) if config else world.home / ".config"
-    return [world.home / ".claude", general / "claude"]
-
-
-def _expanded(name: str, home: Path) -> Path:
-    """Return a folder by its name, with the home where `~` stands."""
-    return home / name[1:].lstrip("/\\") if name == "~" or name.startswith(("~/", "~\\")) else Path(name)
 
 
 def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path]:

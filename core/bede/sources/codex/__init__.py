@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from bede.errors import BadSource
 from bede.sessions import session_of
+from bede.sources import homes
 from bede.sources.codex.items import EVENTS, ITEMS, RECORDS
 from bede.sources.codex.state import AGENT, SHORT, Place, Precision, met
 from bede.sources.jsonl import LONGEST
@@ -38,10 +39,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def find(world: World) -> Iterator[Path]:
     """Yield every rollout, archived ones too; a compressed one only where the plain file is not beside it."""
-    home = Path(world.environment.get("CODEX_HOME") or world.home / ".codex")
     seen: set[tuple[int, int]] = set()
-    for folder in ("sessions", "archived_sessions"):
-        yield from _below(home / folder, seen)
+    for folder in homes.codex(world):
+        yield from _below(folder, seen)
 
 
 def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 from bede.errors import BadSource
+from bede.sources import homes
 from bede.sources.copilot import chat, events
 from bede.sources.port import Item, Tally, World
-from bede.sources.vscode import inside, is_file, named, stamps, users
+from bede.sources.vscode import inside, is_file, stamps
 
 AGENT = "copilot"
 FORM: Literal["document"] = "document"
 
-PRODUCTS = ("Code", "Code - Insiders", "VSCodium", "VSCodium - Insiders", "Code - OSS")
-SERVERS = (".vscode-server", ".vscode-server-insiders", ".vscodium-server", ".vscode-remote")
 
 _LOG = re.compile(rb'\{\s*"kind"\s*:\s*(?:0\s*,\s*"v"\s*:\s*\{|[123]\s*,\s*"k"\s*:\s*\[)')
 _EVENT = re.compile(
@@ -41,18 +40,8 @@ def find(world: World) -> Iterator[Path]:
             yield path
 
 
-def _homes(world: World) -> Iterator[Path]:
-    """Yield where the command line may keep its things."""
-    if own := named(world, "COPILOT_HOME"):
-        yield own
-    for variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
-        if base := named(world, variable):
-            yield from (base / ".copilot", base / "copilot")
-    yield world.home / ".copilot"
-
-
 def _sessions(world: World) -> Iterator[Path]:
-    for home in _homes(world):
+    for home in homes.copilot(world):
         entries = inside(home / "session-state")
         folders = {entry.name for entry in entries if is_file(entry / "events.jsonl")}
         for entry in entries:
@@ -63,7 +52,7 @@ def _sessions(world: World) -> Iterator[Path]:
 
 
 def _chats(world: World) -> Iterator[Path]:
-    for user in _users(world):
+    for user in homes.code(world):
         for storage in inside(user / "workspaceStorage"):
             kept = list(_kept(storage / "chatSessions"))
             yield from kept
@@ -72,16 +61,6 @@ def _chats(world: World) -> Iterator[Path]:
                 if path.suffix == ".jsonl" and path.stem not in known:
                     yield path
         yield from _kept(user / "globalStorage" / "emptyWindowChatSessions")
-
-
-def _users(world: World) -> Iterator[Path]:
-    if portable := named(world, "VSCODE_PORTABLE"):
-        yield portable / "user-data" / "User"
-    if moved := named(world, "VSCODE_APPDATA"):
-        yield from (moved / product / "User" for product in PRODUCTS)
-    yield from users(world, PRODUCTS)
-    for server in SERVERS:
-        yield world.home / server / "data" / "User"
 
 
 def _kept(folder_: Path) -> Iterator[Path]:

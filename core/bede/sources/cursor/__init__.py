@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from bede.errors import BadSource, BedeError
 from bede.sessions import parent_of, session_of
-from bede.sources import jsonl
+from bede.sources import homes, jsonl
 from bede.sources.cursor import vscdb
 from bede.sources.cursor.plain import sections
 from bede.sources.port import (
@@ -42,19 +42,16 @@ from bede.sources.vscode import (
     is_file,
     is_foreign,
     mapping,
-    named,
     sequence,
     short,
     stamps,
     text,
-    users,
 )
 from bede.sources.vscode.tools import CURSOR, deed
 
 AGENT = "cursor"
 FORM: Literal["document"] = "document"
 
-PRODUCTS = ("Cursor", "Cursor Nightly")
 #: Kinds of transcripts, the best first.
 KINDS = (".jsonl", ".json", ".txt")
 #: Most blocks behind a prompt that are looked for.
@@ -96,7 +93,7 @@ def find(world: World) -> Iterator[Path]:
 
 
 def _databases(world: World) -> Iterator[Path]:
-    for user in users(world, PRODUCTS):
+    for user in homes.users(world, homes.CURSOR):
         yield user / "globalStorage" / "state.vscdb"
         for storage in inside(user / "workspaceStorage"):
             yield storage / "state.vscdb"
@@ -115,7 +112,7 @@ def _known(databases: list[Path]) -> set[str]:
 
 def _transcripts(world: World) -> Iterator[tuple[Path, int]]:
     """Yield transcripts with their rank: 0 is the best."""
-    for home in _homes(world):
+    for home in homes.cursor(world):
         for project in inside(home / "projects"):
             for entry in inside(project / "agent-transcripts"):
                 if entry.suffix in KINDS and is_file(entry):
@@ -129,14 +126,6 @@ def _transcripts(world: World) -> Iterator[tuple[Path, int]]:
                 for child in inside(entry / "subagents"):
                     if child.suffix in KINDS and is_file(child):
                         yield child, 2 * KINDS.index(child.suffix)
-
-
-def _homes(world: World) -> Iterator[Path]:
-    seen = set()
-    for home in (named(world, "CURSOR_DATA_DIR"), named(world, "CURSOR_CONFIG_DIR"), world.home / ".cursor"):
-        if home and home not in seen:
-            seen.add(home)
-            yield home
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -364,7 +353,7 @@ def _folder(path: Path) -> str:
     project = Path(*parts[: parts.index("agent-transcripts")])
     known = set()
     for system in ("linux", "darwin", "win32"):
-        for user in users(World({}, project.parent.parent.parent, system), PRODUCTS):
+        for user in homes.users(World({}, project.parent.parent.parent, system), homes.CURSOR):
             known |= {folder(storage) for storage in inside(user / "workspaceStorage")}
     mine = [each for each in known if each and slug(each) == project.name]
     return mine[0] if len(mine) == 1 else ""

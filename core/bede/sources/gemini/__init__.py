@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource, Unavailable
 from bede.sessions import session_of
-from bede.sources import jsonl
+from bede.sources import homes, jsonl
 from bede.sources.gemini.text import instant, parts, texts
 from bede.sources.loose import list_of, quoted, text_of
 from bede.sources.port import Item, Rewind, Session, Tally, World
@@ -47,8 +48,7 @@ class _Chat:
 
 def find(world: World) -> Iterator[Path]:
     """Yield the chats of all projects, those of sub-agents among them."""
-    home = world.environment.get("GEMINI_CLI_HOME") or ""
-    for project in _inside((Path(home) if home else world.home) / ".gemini" / "tmp"):
+    for project in chain.from_iterable(map(_inside, homes.gemini(world))):
         for chat in _inside(project / "chats"):
             yield from filter(_is_chat, _inside(chat) if chat.is_dir() else (chat,))
 

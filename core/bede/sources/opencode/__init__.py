@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from bede.errors import BadSource, Unavailable
 from bede.sessions import session_of
-from bede.sources import jsonl
+from bede.sources import homes, jsonl
 from bede.sources.foreign import Foreign, opened
 from bede.sources.loose import dict_of, list_of, text_of
 from bede.sources.opencode.text import Message, items
@@ -50,12 +50,9 @@ Tree = dict[str, Path]
 
 def find(world: World) -> Iterator[Path]:
     """Yield the databases, or the sessions of the tree where there is no database."""
-    data = world.environment.get("XDG_DATA_HOME") or ""
-    folder = (Path(data) if data else world.home / ".local" / "share") / "opencode"
+    folder, *named = homes.opencode(world)
     databases = _databases(folder)
-    if (named := world.environment.get("OPENCODE_DB") or "") and named != ":memory:":
-        place = folder / named
-        databases += [place] if place not in databases and _is_file(place) else []
+    databases += [place for place in named if place not in databases and _is_file(place)]
     yield from databases or sorted(_tree(folder).values())
 
 

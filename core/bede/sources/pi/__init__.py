@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from bede.sources import homes
 from bede.sources.pi import branching
 from bede.sources.port import Item, Spot, Tally, World
 
@@ -29,9 +30,7 @@ _ENTRIES = ("message", "model_change", "thinking_level_change", "custom", "custo
 
 def find(world: World) -> Iterator[Path]:
     """Yield every session of pi; what omp wrote into a place that both share is omp's."""
-    shared = [folder / "sessions" for folder in told(world, "PI_CODING_AGENT_DIR")]
-    shared += told(world, "PI_CODING_AGENT_SESSION_DIR")
-    yield from sessions(AGENT, [world.home / ".pi" / "agent" / "sessions"], shared)
+    yield from sessions(AGENT, homes.pi(world), homes.pi_shared(world))
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -42,18 +41,6 @@ def accepts(path: Path, head: bytes) -> bool:
 def take(record: Any, spot: Spot, state: dict[str, Any], tally: Tally) -> list[Item]:
     """Return the items of one record."""
     return branching.take(AGENT, record, spot, state, tally)
-
-
-def told(world: World, *names: str) -> list[Path]:
-    """Return the absolute folders that the environment tells, `~` being the home."""
-    folders = []
-    for name in names:
-        value = world.environment.get(name, "").strip()
-        inside = value.startswith(("~/", "~\\"))
-        path = world.home / value[2:] if inside else world.home if value == "~" else Path(value)
-        if value and "\x00" not in value and path.is_absolute():
-            folders.append(path)
-    return folders
 
 
 def sessions(agent: str, own: Iterable[Path], shared: Iterable[Path]) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""What the editors of the VS Code family have in common: where they keep a user's things, and how they write values.
+"""What the editors of the VS Code family have in common: how they write values.
 
 Copilot's chats and Cursor lie in the same kind of folders and use the same URIs and times. Values are taken loosely:
 whatever is not of the type that was hoped for counts as not there. Nothing here opens a transcript or a database.
@@ -10,13 +10,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
-
-from bede.sources.port import World
 
 #: Longest `workspace.json` or the like that is read.
 SMALL = 1024 * 1024
@@ -180,29 +178,6 @@ def _scalar(value: str) -> str:
     if len(value) > 1 and value[0] == value[-1] == '"':
         return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     return "" if value[:1] in ("|", ">", "&", "*", "[", "{") or value in ("null", "~") else value
-
-
-def users(world: World, products: Iterable[str]) -> Iterator[Path]:
-    """Yield the folders in which editors keep a user's things, whether they are there or not."""
-    for product in products:
-        yield roaming(world) / product / "User"
-
-
-def roaming(world: World) -> Path:
-    """Return the folder in which the programs of a user keep their things, on each system."""
-    if world.system == "darwin":
-        return world.home / "Library" / "Application Support"
-    if world.system == "win32":
-        return named(world, "APPDATA") or world.home / "AppData" / "Roaming"
-    return named(world, "XDG_CONFIG_HOME") or world.home / ".config"
-
-
-def named(world: World, variable: str) -> Path | None:
-    """Return the folder that an environment variable names; None where it names none."""
-    value = world.environment.get(variable, "")
-    if value == "~" or value.startswith(("~/", "~\\")):
-        return world.home / value[2:]
-    return Path(value) if value and "\0" not in value else None
 
 
 def inside(folder: Path) -> list[Path]:

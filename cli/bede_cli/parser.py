@@ -1,0 +1,99 @@
+"""Typer's parser: it splits the words of any call, says what is wrong with them, and knows when help is asked for.
+
+A verb becomes a Typer command, made of Words. Typer's own conversion of values imports pydantic, which costs more than
+the rest of a call, so the words are only split here, and `grammar` reads each. Imported where `plain` gives up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import Parameter, Signature
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from bede.errors import UsageError
+from bede.operation import Operation
+from bede_cli.grammar import Word, advice, meant
+from bede_cli.plain import Typed
+
+
+class Verb(TyperCommand):
+    """A verb as Typer's parser sees it; `typed` is what its call was split into."""
+
+    typed: Typed
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Split the words, and leave them as they are."""
+        found, rest, order = self.make_parser(ctx).parse_args(args=list(args))
+        plain = {name: list(raw) if isinstance(raw, tuple) else raw for name, raw in found.items()}
+        given = {name: raw for name, raw in plain.items() if isinstance(raw, (str, bool, list)) and raw != []}
+        if rest and "call_help" not in given:
+            raise UsageError(f"unexpected argument {rest[0]!r}", hint=advice(self.name or ""))
+        ordered = {item.name: None for item in reversed(order) if item.name in given}
+        self.typed = {name: given[name] for name in (*reversed(ordered), *(given.keys() - ordered)) if name}
+        return []
+
+
+def split(declared: Operation, words: Sequence[Word], arguments: Sequence[str]) -> Typed:
+    """Return what was typed after a verb, as it was typed; with `call_help` also where it makes no other sense.
+
+    Raises:
+        UsageError: there is no such flag, or a value is missing, or a word too many.
+    """
+    made = command(declared, words)
+    try:
+        made.make_context(f"bede {declared.name}", list(arguments))
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        raise _usage_error(error, declared.name) from error
+    return made.typed
+
+
+def command(declared: Operation, words: Sequence[Word]) -> Verb:
+    """Return the Typer command of a verb."""
+    shape = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+    def perform(**_: Any) -> None:
+        """Do nothing: who asked for the words performs the verb."""
+
+    perform.__signature__ = Signature([_parameter(item) for item in words])  # type: ignore[attr-defined]
+    shape.command(
+        declared.name,
+        cls=Verb,
+        help=declared.summary,
+        add_help_option=False,
+        context_settings={"allow_interspersed_args": not any(item.passes for item in words)},
+    )(perform)
+    made = typer.main.get_command(shape)
+    assert isinstance(made, Verb)
+    return made
+
+
+def _parameter(item: Word) -> Parameter:
+    """Return a Word as Typer declares it. Its type is only what the parser needs to know; `grammar` reads the value."""
+    text = item.help
+    kind: Any = bool if item.is_flag else str
+    if not item.flags:
+        info: Any = typer.Argument(help=text, metavar=item.metavar, show_default=False)
+    else:
+        names = [f"{item.flags[0]}/{item.off[0]}" if item.off else item.flags[0], *item.flags[1:]]
+        metavar = None if item.is_flag else item.metavar
+        info = typer.Option(*names, help=text, metavar=metavar, show_default=False, hidden=item.field.hidden)
+    annotation: Any = Annotated[list[str], info] if item.many else Annotated[kind, info]
+    default = Parameter.empty if item.required else None
+    return Parameter(item.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _usage_error(error: Any, verb: str) -> UsageError:
+    """Return what Typer's parser complains of as an error of our own."""
+    text = str(error.message).rstrip(".")
+    if not hasattr(error, "possibilities"):
+        return UsageError(text[:1].lower() + text[1:], hint=advice(verb))
+    typed = str(error.option_name)
+    hint = meant(list(error.possibilities or ())[:2]) or advice(verb)
+    if not typed.startswith("--"):
+        hint += "; a word that begins with - goes after --"
+    return UsageError(f"no such option {typed!r}", hint=hint)
