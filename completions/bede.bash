@@ -10,13 +10,13 @@ _bede_branches() {
 
 _bede_words() {
     local IFS=$' \n'
-    COMPREPLY=($(compgen -W "$1" -- "$cur"))
+    COMPREPLY+=($(compgen -W "$1" -- "$cur"))
 }
 
 _bede_files() {
     local IFS=$'\n'
     compopt -o filenames 2>/dev/null
-    COMPREPLY=($(compgen "$@" -- "$cur"))
+    COMPREPLY+=($(compgen "$@" -- "$cur"))
 }
 
 _bede() {
@@ -250,7 +250,7 @@ _bede() {
             if [[ $cur == -* ]]; then
                 _bede_words '--purpose --ttl --wait --glob --to --session --agent-id -C --project --branch --lease --json --pretty --no-color --help -h'
             else
-                _bede_words 'acquire renew release handover list'
+                _bede_words 'acquire renew release handover list'; _bede_files -f
             fi ;;
         brief)
             case $prev in
@@ -259,6 +259,8 @@ _bede() {
             esac
             if [[ $cur == -* ]]; then
                 _bede_words '--budget --at -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_files -f
             fi ;;
         notice)
             case $prev in
@@ -296,6 +298,8 @@ _bede() {
             esac
             if [[ $cur == -* ]]; then
                 _bede_words '--scope --portable --approve --toolset --dry-run -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_words 'claude-code codex cursor copilot vscode antigravity gemini-cli opencode pi omp all'
             fi ;;
         detach)
             case $prev in
@@ -303,10 +307,12 @@ _bede() {
             esac
             if [[ $cur == -* ]]; then
                 _bede_words '--scope --dry-run -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_words 'claude-code codex cursor copilot vscode antigravity gemini-cli opencode pi omp all'
             fi ;;
         install-hooks)
             case $prev in
-                --agent) return ;;
+                --agent) _bede_words 'claude-code codex cursor copilot vscode antigravity gemini-cli opencode pi omp'; return ;;
                 --scope) _bede_words 'user project'; return ;;
             esac
             if [[ $cur == -* ]]; then
@@ -314,7 +320,7 @@ _bede() {
             fi ;;
         uninstall-hooks)
             case $prev in
-                --agent) return ;;
+                --agent) _bede_words 'claude-code codex cursor copilot vscode antigravity gemini-cli opencode pi omp'; return ;;
                 --scope) _bede_words 'user project'; return ;;
             esac
             if [[ $cur == -* ]]; then
@@ -365,6 +371,8 @@ _bede() {
         config)
             if [[ $cur == -* ]]; then
                 _bede_words '--user --unset --origin -C --project --branch --lease --json --pretty --no-color --help -h'
+            else
+                _bede_words 'agent.id store.wait recall.top_k recall.budget context.budget search.engine search.reranker hooks.claims hooks.brief hooks.recall'
             fi ;;
         projects)
             case $prev in

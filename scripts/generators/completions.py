@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from generators.facts import arguments, names_branch, options
+from generators.facts import arguments, names_branch, names_file, offered, options
 
 from bede.operation import Operation
 from bede_cli.grammar import EVERYWHERE, Word
@@ -28,13 +27,13 @@ _bede_branches() {
 
 _bede_words() {
     local IFS=$' \n'
-    COMPREPLY=($(compgen -W "$1" -- "$cur"))
+    COMPREPLY+=($(compgen -W "$1" -- "$cur"))
 }
 
 _bede_files() {
     local IFS=$'\n'
     compopt -o filenames 2>/dev/null
-    COMPREPLY=($(compgen "$@" -- "$cur"))
+    COMPREPLY+=($(compgen "$@" -- "$cur"))
 }
 
 _bede() {
@@ -101,8 +100,7 @@ def _bash_case(verb: Operation, everywhere: list[str]) -> Iterator[str]:
     flags = [flag for item in options(verb) for flag in (*item.flags, *item.off)] + everywhere
     yield "            if [[ $cur == -* ]]; then"
     yield f"                _bede_words '{' '.join(flags)}'"
-    replies = [_bash_values(verb.name, item) for item in arguments(verb)]
-    if reply := next((reply for reply in replies if reply), ""):
+    if reply := "".join(dict.fromkeys(_bash_values(verb.name, item) for item in arguments(verb))):
         yield "            else"
         yield f"                {reply.rstrip('; ')}"
     yield "            fi ;;"
@@ -112,9 +110,9 @@ def _bash_values(verb: str, item: Word) -> str:
     """Return the command that offers a word's values, with a semicolon after it; none for free text."""
     if item.passes:
         return "_bede_files -c -f; "
-    if item.choices:
-        return f"_bede_words '{' '.join(item.choices)}'; "
-    if item.kind is Path:
+    if values := offered(verb, item):
+        return f"_bede_words '{' '.join(values)}'; "
+    if names_file(verb, item):
         return "_bede_files -f; "
     return "_bede_branches; " if names_branch(verb, item) else ""
 
@@ -206,9 +204,9 @@ def _zsh_argument(verb: str, item: Word) -> str:
 
 def _zsh_action(verb: str, item: Word) -> str:
     """Return how zsh finds a word's values; a space for free text."""
-    if item.choices:
-        return f"({' '.join(item.choices)})"
-    if item.kind is Path:
+    if values := offered(verb, item):
+        return f"({' '.join(values)})"
+    if names_file(verb, item):
         return "_files -/" if item.everywhere else "_files"
     return "_bede_branches" if names_branch(verb, item) else " "
 
@@ -276,14 +274,14 @@ def _fish_quoted(text: str) -> str:
 def _fish_option(verb: str, item: Word, condition: str) -> str:
     spelt = [f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in (*item.flags, *item.off)]
     values = "" if item.is_flag else f" -x{_fish_values(verb, item)}"
-    if item.kind is Path:
+    if names_file(verb, item):
         values = " -x -a '(__fish_complete_directories)'" if item.everywhere else " -r -F"
     return f"complete -c bede{condition} {' '.join(spelt)}{values} -d {_fish_quoted(item.field.description)}"
 
 
 def _fish_values(verb: str, item: Word) -> str:
-    if item.choices:
-        return f" -a {_fish_quoted(' '.join(item.choices))}"
+    if known := offered(verb, item):
+        return f" -a {_fish_quoted(' '.join(known))}"
     return " -a '(__bede_branches)'" if names_branch(verb, item) else ""
 
 
@@ -291,5 +289,7 @@ def _fish_argument(verb: str, item: Word) -> Iterator[str]:
     """Yield the line of an argument that has something to offer."""
     if item.passes:
         yield f"complete -c bede -n '__bede_passes {verb}' -F -a '(__fish_complete_command)'"
+    elif names_file(verb, item):
+        yield f"complete -c bede -n '__bede_verb {verb}' -F"
     elif values := _fish_values(verb, item):
         yield f"complete -c bede -n '__bede_verb {verb}'{values}"

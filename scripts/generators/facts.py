@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
+from bede.agents import AGENTS
 from bede.config import SETTINGS
 from bede.errors import ERRORS
 from bede.operation import Operation
@@ -12,6 +14,10 @@ from bede_cli.grammar import Word, words
 
 #: Arguments that name a branch, by verb; `--at` and `--branch` name one everywhere.
 BRANCH_ARGUMENTS = {"checkout": ("branch",), "merge": ("source",), "diff": ("a", "b"), "rollback": ("event",)}
+#: Arguments that name a file, though they are no paths: of a worktree, as it is now or was.
+FILE_ARGUMENTS = {"brief": ("paths",), "lease": ("paths",)}
+#: Words whose values are known, though others may be typed.
+KNOWN = {"attach": "agents", "detach": "agents", "install-hooks": "agent", "uninstall-hooks": "agent", "config": "key"}
 #: Variables that are no settings.
 VARIABLES = {
     "BEDE_DIR": "the project's `.bede` folder, instead of the one found by walking up",
@@ -67,6 +73,20 @@ def names_branch(verb: str, item: Word) -> bool:
     """Tell whether a word's value may be a branch."""
     name = item.name.removeprefix("call_")
     return name in BRANCH_ARGUMENTS.get(verb, ()) or (bool(item.flags) and name in ("at", "branch"))
+
+
+def names_file(verb: str, item: Word) -> bool:
+    """Tell whether a word's value may be a file."""
+    return item.kind is Path or item.name in FILE_ARGUMENTS.get(verb, ())
+
+
+def offered(verb: str, item: Word) -> tuple[str, ...]:
+    """Return the values that are offered for a word; none for free text."""
+    if item.name != KNOWN.get(verb):
+        return item.choices
+    if verb == "config":
+        return tuple(setting.key for setting in SETTINGS)
+    return (*AGENTS, *(() if item.flags else ("all",)))
 
 
 def about(item: Word) -> str:

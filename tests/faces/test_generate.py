@@ -190,6 +190,13 @@ LINES: dict[str, set[str]] = {
     "bede od": {"odd"},
     "bede odd --opt": {"--option"},
     "bede odd x": set(),
+    "bede attach cop": {"copilot"},
+    "bede detach al": {"all"},
+    "bede install-hooks --agent gem": {"gemini-cli"},
+    "bede config hooks.cl": {"hooks.claims"},
+    "bede brief mi": {"mine.json"},
+    "bede lease acquire mi": {"mine.json"},
+    "bede lease acq": {"acquire"},
     "bede search x": set(),
 }
 
