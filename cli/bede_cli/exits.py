@@ -80,7 +80,8 @@ def _details(error: BedeError) -> Iterator[str]:
     """Yield what an error lists: every conflict, every agent whose work is meant."""
     for name, value in error.details.items():
         if isinstance(value, dict):
-            yield f"{name.replace('_', ' ')}: " + ", ".join(f"{key} {part}" for key, part in value.items())
+            told = ", ".join(f"{key} {part}" for key, part in value.items() if part not in ("", None))
+            yield f"{name.replace('_', ' ')}: {told}"
         for item in value[:_LISTED] if isinstance(value, (list, tuple)) else ():
             pairs = item.items() if isinstance(item, dict) else ()
             yield "- " + (", ".join(f"{key} {part}" for key, part in pairs) or str(item))

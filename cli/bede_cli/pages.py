@@ -101,7 +101,8 @@ def _operation(entry: Body) -> tuple[Text, ...]:
         sentence((move["ref"], NAME), " ", (move["old"] or "new", ID), " → ", (move["new"] or "deleted", ID))
         for move in entry["moves"]
     )
-    number, said = text(f"#{entry['operation']}", ID), moves or text(entry["note"], QUIET)
+    told = {name: value for name, value in entry["note"].items() if value not in ("", None)}
+    number, said = text(f"#{entry['operation']}", ID), moves or text(told, QUIET)
     return number, text(entry["at"], QUIET), text(entry["agent_id"]), text(entry["verb"], KIND), said
 
 

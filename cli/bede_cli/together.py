@@ -214,7 +214,7 @@ def _round(body: Body) -> Iterator[Text]:
     state = ("published", GOOD) if body["published"] else ("nothing of ours is new", QUIET)
     yield sentence(state, (f", number {body['sequence']}" if body["sequence"] else "", QUIET))
     came = {
-        "came in or were cleared": body["changed"],
+        "came in or changed": body["changed"],
         "of our own came back from the folder": body["recovered"],
         "of our own found no room": body["left_out"],
     }
@@ -283,8 +283,8 @@ def _refs(refs: Iterable[Body]) -> Iterator[RenderableType]:
     """Yield where each ref is, below one another."""
     for item in refs:
         outcome = f"  {item['outcome']}" if item["outcome"] else ""
-        before = f"  {plain(item['before'])} →" if item["before"] else ""
-        yield unbroken("  ", (item["ref"], NAME), outcome, (before, QUIET), "  ", (plain(item["head"]), ID))
+        before = f"{plain(item['before'])} → " if item["before"] else ""
+        yield unbroken("  ", (item["ref"], NAME), outcome, "  ", (before, QUIET), (plain(item["head"]), ID))
 
 
 # Installs.

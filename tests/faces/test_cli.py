@@ -437,6 +437,11 @@ def test_a_person_reads_error_reason_hint_and_details(typed: Run) -> None:
     assert (ran.status, ran.err) == (3, told)
 
 
+def test_what_a_holder_has_not_is_not_told(typed: Run) -> None:
+    RAISED.append(Rejected("held", holder={"agent_id": "ann", "session": ""}))
+    assert typed("fail", "--pretty").err == "error: held\n  holder: agent_id ann\n"
+
+
 def test_details_that_are_no_json_do_not_hide_the_error(typed: Run) -> None:
     RAISED.append(Rejected("no", odd=Path("x"), worse=float("nan")))
     ran = typed("fail")

@@ -362,6 +362,12 @@ def _said(turn: int, by: str, text: str) -> dict[str, Any]:
     return {"id": f"{turn:064x}", "turn": turn, "by": by, "at": "2020-01-02T03:04:05Z", "text": text}
 
 
+def test_an_operation_tells_no_empty_parts(memory: Path, bede: Run) -> None:
+    assert bede("checkout", "idea").status == 0
+    newest = bede("log", "--operations", "-n", "1", "--pretty").out.splitlines()[0]
+    assert newest.endswith("branch: idea")
+
+
 def test_the_page_of_a_search_shows_what_was_said() -> None:
     turns = [_said(3, "human", "which port?"), _said(4, "assistant", "5433\n[Bash] psql (exit 0)")]
     passage = SESSION | {"rank": 2, "score": 1.0, "best": 4, "turns": turns}

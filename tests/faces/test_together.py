@@ -222,7 +222,7 @@ def test_a_round_tells_what_came_in_and_what_was_refused() -> None:
         f"lap in team through {LONG}",
         "speaks for ada",
         "published, number 9",
-        "1 notice came in or were cleared",
+        "1 notice came in or changed",
         "2 notices of our own came back from the folder",
         "3 notices of our own found no room",
         "desk  stale  speaks for bob, eve, sent 2020-01-02, number 4",
@@ -257,7 +257,7 @@ def test_a_bundle_tells_what_moved_and_what_it_builds_on() -> None:
     page = render(bundled("imported", new=5, purged=1, tracked=(moved, stays), dry_run=True))
     assert page.splitlines() == [
         "would take in 5 events from desk, 1 purged",
-        f"  bundles/desk/main  moved  {'a' * 10} →  {'b' * 10}",
+        f"  bundles/desk/main  moved  {'a' * 10} → {'b' * 10}",
     ]
     wrote = render(bundled("exported", prerequisites=("d" * 64,), warnings=("it holds the secret",)), width=40)
     assert wrote.splitlines()[0] == f"wrote 12 events to {LONG}"
