@@ -54,15 +54,22 @@ class Value:
     origin: str
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("must be a whole number") from None
+
+
 def _positive(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise ValueError("must be at least 1")
     return number
 
 
 def _tokens(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if not 0 <= number <= 2000:
         raise ValueError("must be between 0 and 2000 tokens")
     return number
@@ -75,7 +82,10 @@ def _switch(text: str) -> bool:
 
 
 def _seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError("must be a number of seconds") from None
     if not 0 <= number <= 3600:
         raise ValueError("must be between 0 and 3600 seconds")
     return number

@@ -123,17 +123,15 @@ def _agent(name: str, machine: Machine, server: str, hooks: str) -> Finding:
     if server not in _WORDS:
         return Finding(name, "fail", said, f"bede attach {name}")
     if "refused" in (server, hooks):
-        return Finding(name, "fail", f"{said}: a file of its own cannot be read", f"bede attach {name} --dry-run")
+        return Finding(name, "fail", f"{said}: one of its files cannot be read", f"bede attach {name} --dry-run")
     if "changed" in (server, hooks):
         return Finding(name, "warn", said, f"bede attach {name} && bede install-hooks --agent {name}")
     if server == hooks == "missing":
         return Finding(name, "ok", f"{said}: not in use", f"bede attach {name} && bede install-hooks --agent {name}")
-    if missing := _approval(name, machine) if hooks == "already" else "":
-        return Finding(name, "warn", said, missing)
-    if "missing" in (server, hooks):
-        verb = f"bede attach {name}" if server == "missing" else f"bede install-hooks --agent {name}"
-        return Finding(name, "warn", said, verb)
-    return Finding(name, "ok", said)
+    todo = [f"bede attach {name}"] if server == "missing" else []
+    todo += [f"bede install-hooks --agent {name}"] if hooks == "missing" else []
+    todo += filter(None, [_approval(name, machine) if hooks == "already" else ""])
+    return Finding(name, "warn" if todo else "ok", said, "; ".join(todo))
 
 
 _WORDS = {"already": "in place", "changed": "outdated", "refused": "unreadable", "missing": "missing"}

@@ -325,6 +325,16 @@ def test_what_cannot_be_edited_is_refused_with_a_snippet(tmp_path: Path, data: b
     assert file.read_bytes() == data
 
 
+@pytest.mark.parametrize("text", ["mcp_servers = {}\n", 'mcp_servers = { a = { command = "x" } }\n'])
+def test_a_table_in_braces_is_named_and_not_called_invalid(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(BadSource) as caught:
+        plan([Target(file, "toml", (TABLE,))], install=True)
+    assert "mcp_servers = …" in caught.value.message and "not valid" not in caught.value.message
+    assert "[mcp_servers.NAME]" in caught.value.hint
+
+
 @pytest.mark.parametrize("text", [
     "# bede begin 00000000\n", "# bede end\n", "x\n# bede begin 12345678\nx\n# bede end\n# bede begin 12345678\nx\n# bede end\n",  # noqa: E501
     "# bede end\nx\n# bede begin 12345678\n",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bede.context import Context
-from bede.errors import BadSource, Conflict, NotFound, Unavailable, UsageError
+from bede.errors import BadSource, Conflict, NotFound, RepositoryNotFound, Unavailable, UsageError
 from bede.operations.branches import branches
 from bede.operations.bundle import bundle
 from bede.operations.fork import fork
@@ -71,6 +71,13 @@ def bob(tmp_path: Path, ada: Machine) -> Iterator[Machine]:
     init(machine.context, from_=ada.send(all_=True), trust=ada.key)
     yield machine
     machine.context.close()
+
+
+def test_where_there_is_no_project_an_import_tells_how_a_bundle_makes_one(ada, tmp_path):
+    carol, path = Machine(tmp_path, "carol"), ada.send(all_=True)
+    with pytest.raises(RepositoryNotFound) as caught:
+        carol.take(path)
+    assert f"bede init --from {path}" in caught.value.hint
 
 
 def test_a_copy_is_the_project_with_all_its_branches(ada, tmp_path):

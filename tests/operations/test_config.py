@@ -128,6 +128,14 @@ def test_a_value_or_key_that_is_none_is_refused(layers, key, value):
     assert not any(file.exists() for file in layers.values())
 
 
+@pytest.mark.parametrize("key", ["recall.top_k", "hooks.recall", "store.wait"])
+def test_what_is_no_number_is_refused_in_words_for_people(layers, key):
+    with pytest.raises(UsageError) as refused:
+        _ask(key, "abc")
+    assert "must be a" in refused.value.message and "literal" not in refused.value.message
+    assert "convert" not in refused.value.message
+
+
 @pytest.mark.parametrize("value", ["x", "0", "", "\udcff"])
 def test_a_variable_that_is_none_is_refused_where_it_is_needed(layers, value):
     with pytest.raises(UsageError) as refused:

@@ -108,9 +108,11 @@ def test_a_file_that_cannot_be_read_is_a_fault(home: Path, command: Path) -> Non
 
 def test_codex_says_what_is_still_to_be_approved(home: Path, command: Path) -> None:
     (home / ".codex").mkdir()
-    call("attach", ["codex"])
     call("install-hooks", agent=["codex"])
-    assert "/hooks" in found()["codex"].hint and found()["codex"].outcome == "warn"
+    hint = found()["codex"].hint
+    assert hint.startswith("bede attach codex; ") and "/hooks" in hint
+    call("attach", ["codex"])
+    assert found()["codex"].hint.startswith("Codex runs no hook") and found()["codex"].outcome == "warn"
     config = home / ".codex/config.toml"
     config.write_text(config.read_text() + '\n[hooks.state."hooks.json"]\ntrusted_hash = "sha256:00"\n')
     assert found()["codex"].outcome == "ok"

@@ -226,7 +226,7 @@ def test_one_author_may_work_on_two_machines(machines: tuple[Machine, Machine]) 
 def test_who_is_no_author_of_the_exchange_posts_here_alone(machines: tuple[Machine, Machine]) -> None:
     one, other = machines
     answer = one.call("notice", "post", resource="service:auth", message="m", agent_id="eve")
-    assert "stays here" in answer["warnings"][0]
+    assert "stays here" in answer["warnings"][0] and f"speaks for {one.author}" in answer["warnings"][0]
     clean(one.exchange("run"))
     assert clean(other.exchange("run"))["changed"] == 0
     assert len(one.notices()) == 1

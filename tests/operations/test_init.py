@@ -362,6 +362,9 @@ def test_projects_are_known_by_name_and_uuid(tmp_path):
     assert _named("one") == _named(ids["one"]) == _named(ids["one"].upper()) == str(tmp_path / "one")
     with pytest.raises(NotFound):
         _named("three")
+    with pytest.raises(NotFound, match="no registered project") as refused:
+        _named(str(tmp_path / "one"))
+    assert "-C" in refused.value.hint
     with pytest.raises(NotFound):
         _named("ONE")
 

@@ -11,7 +11,7 @@ from bede.bundles import packing, reading, taking, trust
 from bede.bundles.packing import Pick
 from bede.config import user_folder
 from bede.context import Context
-from bede.errors import UsageError
+from bede.errors import RepositoryNotFound, UsageError
 from bede.identity import timestamp
 from bede.operation import Field, operation
 from bede.records import Record
@@ -190,9 +190,19 @@ class _Rehearsed(Exception):
     """Thrown at the end of a dry run, so that what was done is taken back."""
 
 
+def _check_project(context: Context, path: Path) -> None:
+    """Where there is no project, tell how a bundle makes one: what a plain `init` makes would take none of it."""
+    try:
+        _ = context.project
+    except RepositoryNotFound as error:
+        hint = f"'bede init --from {path}' makes a copy of its project here"
+        raise RepositoryNotFound(error.message, hint=hint) from error
+
+
 def _import(
     context: Context, path: Path, asked: trust.Asked, merge: bool, dry_run: bool, agent: str
 ) -> BundleResult:
+    _check_project(context, path)
     folder = user_folder(context.environment, "config")
     actor, note = context.actor(agent), dict[str, Any]()
     with reading.opened(path) as found:

@@ -125,7 +125,8 @@ def _post(context: Context, actor: str, resource: str, message: str, lasting: in
         if ours and actor in ours.authors:
             identity = f"{ours.peer}:{identity}"
         elif ours:
-            warnings.append(f"{actor} is not among the authors of this machine's exchange: the notice stays here")
+            known = f"this machine's exchange speaks for {', '.join(ours.authors)}; --agent-id tells who acts"
+            warnings.append(f"{actor} is not among the authors of the exchange, so that the notice stays here: {known}")
         found = Notice(identity, actor, resource, said, now, now + lasting)
         view = replace(_view(found, "", None, now), event=board.post(writing, found))
     if said != message:

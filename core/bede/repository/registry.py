@@ -95,7 +95,9 @@ def find(environment: Mapping[str, str], name: str, is_there: Callable[[str], bo
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NotFound(f"no registered project {name!r}", hint="'bede projects' lists them; 'bede init' registers one")
+        folder = "; a folder is named with -C" if "/" in name or "\\" in name else ""
+        hint = f"'bede projects' lists them; 'bede init' registers one{folder}"
+        raise NotFound(f"no registered project {name!r}", hint=hint)
     places = ", ".join(f"{item.uuid} at {item.root}" for item in found)
     copies = len({item.uuid for item in found}) == 1
     raise Conflict(

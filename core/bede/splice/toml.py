@@ -154,12 +154,25 @@ def _put(text: str | None, piece: Member) -> str:
     if isinstance(found, dict) and repr(sorted(found.items())) == repr(sorted(wanted.items())):
         return text or ""
     if found is Missing:
+        _check_open(text or "", piece.keys)
         return _append(text, piece.keys, wanted)
     assert text is not None, "something stands in it"
     heading = [item for item in _own(text, piece.keys) if item.is_heading and item.path == piece.keys]
     if isinstance(found, dict) and len(heading) == 1:
         return _update(text, piece.keys, found, wanted)
     return _append(_cut(text, piece.keys), piece.keys, wanted)
+
+
+def _check_open(text: str, keys: tuple[str, ...]) -> None:
+    """Let nothing be put below what is written as a value, such as `mcp_servers = {}`: TOML closes it there.
+
+    Raises:
+        BadSource: it is.
+    """
+    for item in statements(text):
+        if not item.is_heading and item.path == keys[: len(item.path)]:
+            name = ".".join(map(_name, item.path))
+            raise BadSource(f"nothing can be added to '{name} = …'", hint=f"write each entry below [{name}.NAME]")
 
 
 def _append(text: str | None, keys: tuple[str, ...], value: dict[str, Any]) -> str:
