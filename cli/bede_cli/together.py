@@ -196,7 +196,7 @@ def exchange(body: Body) -> Iterator[RenderableType]:
     if body["peers"]:
         yield columns([_peer(item) for item in body["peers"]], fixed=2)
     elif body["action"] != "audit":
-        yield text("no peer is pinned yet; 'bede exchange trust' does it", QUIET)
+        yield text("no peer is pinned; 'bede exchange trust' does it", QUIET)
     for item in body["refusals"]:
         about = f"{item['peer']}: " if item["peer"] else ""
         yield _told("refused ", BAD, f"{about}{item['message']}")

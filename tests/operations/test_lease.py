@@ -106,6 +106,15 @@ def test_the_refused_is_told_everything(agent, hand):
     assert names(lease(bob)) == ["src"]
 
 
+def test_who_told_no_session_and_meets_a_lease_of_the_same_name_is_told_its_token(agent):
+    ann = agent("ann", "")
+    token = lease(ann, "acquire", ["src"]).token
+    for asker, is_told in ((ann, True), (agent("bob", ""), False), (agent("ann"), True)):
+        with pytest.raises(Conflict) as refusal:
+            lease(asker, "acquire", ["src"])
+        assert (f"'bede lease renew {token}'" in refusal.value.hint) is is_told
+
+
 def test_secrets_stay_out(agent):
     secret = "sk-ant-api03-" + "a1B2c3D4e5" * 9
     got = lease(agent("ann"), "acquire", ["a"], purpose=f"try {secret} out")

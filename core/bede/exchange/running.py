@@ -102,7 +102,8 @@ class Round:
         strangers = [name for name in names if name.endswith(".json") and name not in known]
         if strangers:
             shown = ", ".join(repr(name[:80]) for name in strangers[:5])
-            self.outcome.warnings.append(f"{len(strangers)} files of no pinned peer are left alone: {shown}")
+            more = f" and {len(strangers) - 5} more" if len(strangers) > 5 else ""
+            self.outcome.warnings.append(f"left alone, since no pinned peer's: {shown}{more}")
 
     # What is ours.
 

@@ -162,7 +162,7 @@ def _acquire(context: Context, asked: _Asked, wait: float) -> LeaseResult:
         tried = _wait(context, asked, ticket, time.monotonic() + wait) or tried
     got, queue, now = tried.got, tried.queue, context.moment()
     if isinstance(got, Denial):
-        raise _refusal(got, now, wait)
+        raise _refusal(got, now, wait, asked.holder)
     return LeaseResult(
         "acquired" if got.is_new or ticket else "extended",
         got.token,
@@ -226,16 +226,19 @@ def _wait(context: Context, asked: _Asked, ticket: int, deadline: float) -> _Tri
     return tried
 
 
-def _refusal(denial: Denial, now: Now, wait: float) -> Conflict:
-    """Return the error that tells everything about who is in the way."""
+def _refusal(denial: Denial, now: Now, wait: float, asker: Holder) -> Conflict:
+    """Return the error that tells everything about who is in the way; that may be the asker, who told no session."""
     facts = [_fact(fact, now) for fact in denial.blocked]
     details: dict[str, Any] = {key: value for key, value in facts[0].items() if key != "resource"}
     if len(facts) > 1:
         details["blocked"] = facts
+    hint, first = "take other work first" + ("" if wait else ", or wait for it with --wait 30s"), denial.blocked[0]
+    if first.lease and not first.session and first.agent == asker.agent:
+        hint += f"; if it is your own, 'bede lease renew {first.lease.token}' or 'release {first.lease.token}'"
     return HeldByOthers(
         told(denial, now),
-        hint="take other work first" + ("" if wait else ", or wait for it with --wait 30s"),
-        reason="held" if denial.blocked[0].lease else "queued",
+        hint=hint,
+        reason="held" if first.lease else "queued",
         **details,
     )
 
