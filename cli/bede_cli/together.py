@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from bede.leases.telling import age
+from bede.leases.telling import remaining
 from bede_cli.layout import (
     BAD,
     GOOD,
@@ -111,7 +111,7 @@ def _leases(leases: Sequence[Body]) -> Iterator[RenderableType]:
 def _lease(item: Body) -> tuple[Text, ...]:
     path = item["resource"] + ("/" if item["scope"] == "folder" and item["resource"] != "." else "")
     queue = f", {item['waiting']} waiting" if item["waiting"] else ""
-    still = sentence((f"{age(item['seconds_left'] * 1_000_000)} left", QUIET), (queue, KIND))
+    still = sentence((f"{remaining(item['seconds_left'] * 1_000_000)} left", QUIET), (queue, KIND))
     token = whole(f"#{item['token']}", ID)
     return token, _flat(path, NAME), _who(item), still, _flat(item.get("purpose", ""))
 

@@ -21,7 +21,7 @@ from bede.leases.claims import Denial, Grant
 from bede.leases.clock import Now
 from bede.leases.holding import Holder
 from bede.leases.keys import Ground
-from bede.leases.telling import age, plain, told
+from bede.leases.telling import age, plain, remaining, told
 from bede.projections import PROJECTIONS
 from bede.repository import Repository, schema
 
@@ -566,7 +566,7 @@ def test_a_refusal_tells_who_why_and_until_when(rows, hand):
     assert (fact.queue, fact.touched) == (1, ["src/auth.ts", "src/db.ts"])
     assert hand.wall - fact.prompted == 63 * SECOND
     said = told(refused(rows, BOB, "src/auth.ts", now=hand()), hand())
-    for part in ("src/auth.ts is held by ann (session s-ann)", "taken 3 s ago", "for 9 min more", "1 waiting"):
+    for part in ("src/auth.ts is held by ann (session s-ann)", "taken 3 s ago", "for 10 min more", "1 waiting"):
         assert part in said
     for part in ('Purpose: "sessions"', '(1 min ago): "Fix the login of guests"', "so far: src/auth.ts, src/db.ts."):
         assert part in said
@@ -582,6 +582,8 @@ def test_hostile_texts_end_no_quotation_and_move_no_cursor(rows, hand):
     assert said.isprintable() and said.count('"') == 4 and len(said) < 800
     assert plain("a\x00b\u200b\u2028c", 9) == "a b c"
     assert [age(count * SECOND) for count in (-5, 59, 60, 7200, 90000)] == ["0 s", "59 s", "1 min", "2 h", "1 d"]
+    left = [remaining(count * SECOND) for count in (-5, 59, 60, 89, 91, 899, 3599, 7000)]
+    assert left == ["0 s", "59 s", "1 min", "1 min", "2 min", "15 min", "1 h", "2 h"]
 
 
 FILLERS = (

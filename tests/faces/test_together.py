@@ -109,7 +109,7 @@ def test_a_lease_is_one_line(project: Path, bede: Run) -> None:
     taken = bede("lease", "acquire", "src/a.py", "--purpose", "make it right", "--agent-id", "ada", "--pretty")
     assert [re.split(" {2,}", line) for line in taken.out.splitlines()] == [
         ["acquired, token 1"],
-        ["#1", "src/a.py", "ada", "14 min left", "make it right"],
+        ["#1", "src/a.py", "ada", "15 min left", "make it right"],
     ]
     who = ("--agent-id", "bob", "--session", "01234567-89ab-cdef-0123-456789abcdef")
     assert bede("lease", "acquire", "docs/", *who).status == 0

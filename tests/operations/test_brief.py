@@ -68,7 +68,7 @@ def test_who_is_on_a_file_and_what_they_are_about(project: Path, window: Context
     (holder,) = story.holders
     assert (holder.agent_id, holder.session, holder.files) == ("codex", "s1", (FILE,))
     assert holder.prompt == "Port the loader to the new parser" and 800 < holder.seconds_left <= 900
-    assert holder.line().startswith(f"- codex (session s1) edits {FILE}, for 14 min more")
+    assert holder.line().startswith(f"- codex (session s1) edits {FILE}, for 15 min more")
     result = brief(window, [FILE])
     assert f"{FILE}, at work now:\n- codex (session s1)" in result.text
     assert brief(window, ["src/other.py"]).files[0].holders == ()

@@ -101,7 +101,7 @@ def test_the_refused_is_told_everything(agent, hand):
     assert (told["purpose"], told["prompt"], told["prompt_age"]) == ("sessions", "Fix the login of guests", 90)
     assert (told["queue"], told["touched"]) == (0, ["src/db.ts"])
     assert told["since"] < told["until"]
-    assert 'Purpose: "sessions"' in error["message"] and "for 8 min more" in error["message"]
+    assert 'Purpose: "sessions"' in error["message"] and "for 9 min more" in error["message"]
     assert "--wait" in error["hint"]
     assert names(lease(bob)) == ["src"]
 

@@ -11,7 +11,7 @@ from bede.identity import timestamp
 from bede.leases import holding, intents
 from bede.leases.clock import Now
 from bede.leases.holding import Lease
-from bede.leases.telling import age
+from bede.leases.telling import remaining
 from bede.records import Record
 
 #: Files named of one session in its line, and in its entry; characters of what it was asked.
@@ -39,7 +39,7 @@ class Work(Record):
         names = [safe(name) for name in self.files[:_FILES]]
         more = f" and {len(self.files) - _FILES} more" if len(self.files) > _FILES else ""
         text = f"- {who(self.agent_id, self.session)} edits {', '.join(names)}{more}"
-        text += f", for {age(self.seconds_left * 1_000_000)} more"
+        text += f", for {remaining(self.seconds_left * 1_000_000)} more"
         if self.purpose:
             text += f"; purpose: {quoted(self.purpose, _ASKED)}"
         if self.prompt:

@@ -35,7 +35,7 @@ def _one(fact: Blocked, now: Now) -> str:
     is_same = fact.lease.resource == fact.resource
     held = "is held" if is_same else f"overlaps {plain(fact.lease.resource)}, held"
     parts = [f"{plain(fact.resource)} {held} by {who}"]
-    parts.append(f"taken {age(now.wall - fact.since)} ago, for {age(fact.until - now.wall)} more")
+    parts.append(f"taken {age(now.wall - fact.since)} ago, for {remaining(fact.until - now.wall)} more")
     if fact.queue:
         parts.append(f"{fact.queue} waiting")
     text = ", ".join(parts) + "."
@@ -61,3 +61,9 @@ def age(microseconds: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {name}"
     return f"{seconds} s"
+
+
+def remaining(microseconds: int) -> str:
+    """Return what is left of a time, to the nearest unit: a quarter of an hour that has just begun is 15 min."""
+    size = next((size for size in (86400, 3600, 60) if microseconds >= size * 1_000_000), 0)
+    return age(microseconds + size * 500_000)
