@@ -35,7 +35,7 @@ def find(verb: str) -> Operation:
     if verb not in VERBS:
         from difflib import get_close_matches
 
-        near = get_close_matches(verb, HEADINGS, 1, 0.5)
+        near = get_close_matches(verb, [*HEADINGS, "help"], 1, 0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise UsageError(f"no verb {verb!r}", hint=hint + "'bede help' lists the verbs")
     return load(verb)
