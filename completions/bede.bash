@@ -209,7 +209,7 @@ _bede() {
             fi ;;
         branches)
             if [[ $cur == -* ]]; then
-                _bede_words '-C --project --branch --lease --json --pretty --no-color --help -h'
+                _bede_words '--all -C --project --branch --lease --json --pretty --no-color --help -h'
             fi ;;
         merge)
             case $prev in

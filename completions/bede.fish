@@ -149,6 +149,7 @@ complete -c bede -n '__bede_verb ""; or __bede_verb help' -a checkout -d 'Let th
 complete -c bede -n '__bede_verb checkout' -l agent-id -x -d 'Who does it'
 complete -c bede -n '__bede_verb checkout' -a '(__bede_branches)'
 complete -c bede -n '__bede_verb ""; or __bede_verb help' -a branches -d 'List the branches, with what each has that the current one has not, and the other way round'
+complete -c bede -n '__bede_verb branches' -l all -d 'Also what bundles brought: bundles/MACHINE/BRANCH'
 complete -c bede -n '__bede_verb ""; or __bede_verb help' -a merge -d 'Merge a branch into the current one, three-way on the keys of decisions and facts'
 complete -c bede -n '__bede_verb merge' -l ours -d 'Settle every conflict for this branch'
 complete -c bede -n '__bede_verb merge' -l theirs -d 'Settle every conflict for the other'

@@ -359,7 +359,7 @@ def purge(body: Body) -> Iterator[RenderableType]:
 def verify(body: Body) -> Iterator[RenderableType]:
     """Show whether the history holds, and each thing that does not."""
     parts = [counted(body["events"], "event"), counted(body["operations"], "operation")]
-    parts += [counted(body["branches"], "branch").replace("branchs", "branches")]
+    parts += [counted(body["branches"], "ref")]
     parts += [f"{body['purged']} purged"] if body["purged"] else []
     parts += ["the anchor fits"] if body["anchored"] and body["ok"] else []
     verdict = ("the history holds", GOOD) if body["ok"] else ("the history does NOT hold", BAD)

@@ -210,3 +210,12 @@ def test_a_record_of_what_was_observed_is_read_and_not_written_to(context, ref):
             write()
     with context.repository.snapshot() as reading:
         assert (reading.refs()[ref], reading.current("")) == (seen, "main")
+
+
+def test_what_bundles_brought_is_listed_where_it_is_asked_for(context):
+    with context.repository.write("bundle", "tester", 5) as writing:
+        writing.append("bundles/ada/main", [Draft("note", {"summary": "from afar"}, "ada", 5)])
+        writing.append("coordination", [Draft("notice", {"message": "x"}, "tester", 5)])
+    assert [item.name for item in branches(context).branches] == ["main"]
+    assert [item.name for item in branches(context, all_=True).branches] == ["main", "bundles/ada/main"]
+    assert branches(context, all_=True).branches[1].summary == "from afar"

@@ -116,10 +116,12 @@ def test_the_beginning_of_an_id_will_do(call: Callable[..., dict[str, Any]]) -> 
     assert call("notice", "clear", [identity[:8]])["changed"] == 1
 
 
-@pytest.mark.parametrize("resource", ["", "auth", "/etc/passwd", "C:\\x", "service:/x", "Service:x", "service:a b"])
+@pytest.mark.parametrize("resource", ["auth", "/etc/passwd", "C:\\x", "service:/x", "Service:x", "service:a b"])
 def test_a_resource_names_no_path_of_one_machine(call: Callable[..., dict[str, Any]], resource: str) -> None:
     with pytest.raises(UsageError, match="not a resource"):
         call("notice", "post", resource=resource, message="m")
+    with pytest.raises(UsageError, match="what the notice is about"):
+        call("notice", "post", message="m")
     assert statuses(call, all_=True) == []
 
 

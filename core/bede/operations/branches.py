@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from bede.answers.views import gist
 from bede.context import Context
 from bede.identity import timestamp
-from bede.operation import operation
+from bede.operation import Field, operation
 from bede.records import Record
 from bede.repository.lines import beyond
+from bede.repository.refs import TRACKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,19 @@ class BranchesResult(Record):
 
 
 @operation(effect="read", toolset="branches")
-def branches(context: Context) -> BranchesResult:
+def branches(
+    context: Context,
+    *,
+    all_: Annotated[bool, Field("Also what bundles brought: bundles/MACHINE/BRANCH")] = False,
+) -> BranchesResult:
     """List the branches, with what each has that the current one has not, and the other way round.
 
-    They are listed also where the current one is not there.
+    Where there is no current branch, as after it was deleted, each is told with all it has.
     """
     with context.repository.snapshot() as reading:
         current = context.branch(reading)
-        refs = reading.branches()
+        brought = {name: seq for name, seq in reading.refs().items() if all_ and name.startswith(TRACKED)}
+        refs = {**reading.branches(), **brought}
         here = reading.spans(reading.place(refs[current])) if current in refs else {}
         tips = reading.load(list(refs.values()))
         found = []

@@ -116,6 +116,8 @@ def _lasting(text: str) -> int:
 
 
 def _post(context: Context, actor: str, resource: str, message: str, lasting: int) -> NoticeResult:
+    if not resource:
+        raise UsageError("tell what the notice is about", hint="--resource service:auth, or repo:src/login.py")
     said = redact(message)
     board.check(actor, resource, said)
     now, warnings = context.now(), []
