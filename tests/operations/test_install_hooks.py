@@ -260,10 +260,12 @@ def test_what_a_manager_makes_is_not_edited(repository: Path, told: Path, text: 
     assert hook.read_text() == text
 
 
-def test_lefthook_without_a_hook_of_its_own_is_told_of(repository: Path, told: Path) -> None:
-    (repository / "lefthook.yml").write_text("pre-commit: {}\n")
+@pytest.mark.parametrize("name", ["lefthook.yml", ".lefthook.yaml", ".pre-commit-config.yaml"])
+def test_a_manager_without_a_hook_of_its_own_is_told_of(repository: Path, told: Path, name: str) -> None:
+    (repository / name).write_text("pre-commit: {}\n")
     done = one("install-hooks", repository)
-    assert done.outcome == "installed" and "lefthook" in done.warnings[0]
+    assert done.outcome == "installed" and done.warnings[0].startswith(f"{name} is there")
+    assert "bede hook post-commit --agent git" in done.warnings[0]
 
 
 def test_husky_has_the_line_in_its_own_script(repository: Path, told: Path) -> None:

@@ -46,6 +46,11 @@ _PRE_COMMIT = """  - repo: local
         stages: [post-commit]
         always_run: true
         pass_filenames: false"""
+#: Hook managers' own settings, and what would belong there.
+_SETTINGS = {
+    ("lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml"): _LEFTHOOK,
+    (".pre-commit-config.yaml",): _PRE_COMMIT,
+}
 #: What a hook manager's own files hold → where its entry belongs, and what to do then.
 _MANAGERS = {
     b"lefthook": f"add to lefthook.yml, then run 'lefthook install':\n{_LEFTHOOK}",
@@ -218,7 +223,6 @@ def warnings(directory: Path, environment: Mapping[str, str]) -> list[str]:
     except BedeError:
         return []
     said = [f"{hook.file} is part of the work tree: commit it, and everyone who has bede uses it"]
-    managers = ("lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml")
-    found = [name for name in managers if os.path.exists(top / name)]  # noqa: PTH110
-    later = [f"{found[0]} is there: should lefthook take post-commit over, add to it:\n{_LEFTHOOK}"] if found else []
+    found = {name: lines for names, lines in _SETTINGS.items() for name in names if os.path.exists(top / name)}  # noqa: PTH110
+    later = [f"{name} is there: should it take post-commit over, add to it:\n{found[name]}" for name in found]
     return (said if hook.is_shared else []) + later
