@@ -193,7 +193,7 @@ class _Rehearsed(Exception):
 def _check_project(context: Context, path: Path) -> None:
     """Where there is no project, tell how a bundle makes one: what a plain `init` makes would take none of it."""
     try:
-        _ = context.project
+        _ = context.repository
     except RepositoryNotFound as error:
         hint = f"'bede init --from {path}' makes a copy of its project here"
         raise RepositoryNotFound(error.message, hint=hint) from error
