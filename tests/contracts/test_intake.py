@@ -309,7 +309,7 @@ def test_a_line_of_200_megabytes_is_passed_over_in_bounded_memory(home, project)
         for _ in range(200):
             out.write(b"x" * (1 << 20))
         out.write(b'"}}\n' + session("s", project, 2, start=3))
-    # What `getrusage` tells begins with the peak of the process that started this one; the system's own account does not.
+    # What `getrusage` tells begins with the peak of the process that started this one; the system's own does not.
     script = (
         "import re, resource, sys; from pathlib import Path; from bede.context import Context;"
         "from bede.operations.ingest import ingest; c = Context(directory=Path(sys.argv[1])); r = ingest(c);"

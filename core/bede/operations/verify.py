@@ -24,7 +24,7 @@ class Problem(Record):
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult(Record):
-    """What a walk over the whole history found; `branches` counts every ref. Exit status 1 when anything does not hold."""
+    """What a walk over the history found; `branches` counts every ref. Exit status 1 when anything does not hold."""
 
     SCHEMA: ClassVar[str] = "verify/1"
 
