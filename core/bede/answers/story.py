@@ -127,6 +127,11 @@ class Story(Record):
     commits: tuple[Committed, ...]
     ask: tuple[Knower, ...]
 
+    def short(self, most: int) -> Story:
+        """Return it with so many entries of each part at most."""
+        parts = (self.holders, self.blocks, self.memories, self.changes, self.touched, self.commits, self.ask)
+        return Story(self.path, *(part[:most] for part in parts))  # type: ignore[arg-type]
+
     def sections(self) -> Iterator[Section]:
         """Yield the story in words, what matters before the next edit first."""
         name = safe(self.path)

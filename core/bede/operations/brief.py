@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from bede.answers.brief import compose
@@ -20,7 +21,11 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class BriefResult(Record):
-    """The story of each file as data, and all of them as text of at most `budget` tokens, which costs `tokens`."""
+    """The story of each file as data, and all of them as text of at most `budget` tokens, which costs `tokens`.
+
+    The data has so many entries of each part that all of this object has at most three times the budget; `left_out`
+    tells what the text lacks.
+    """
 
     SCHEMA: ClassVar[str] = "brief/1"
 
@@ -58,4 +63,13 @@ def brief(
     if not any(part.total for part in parts):
         head += " Nothing is known about them, and nobody is on them."
     made = compose(head, parts, budget, tokens.count)
-    return BriefResult(branch, budget, made.cost, made.left_out, made.text, stories)
+    return _within(BriefResult(branch, budget, made.cost, made.left_out, made.text, stories))
+
+
+def _within(result: BriefResult) -> BriefResult:
+    """Return an answer with as many entries as fit beside the text; none where not even one of each does."""
+    for most in (10, 5, 3, 2, 1):
+        kept = replace(result, files=tuple(one.short(most) for one in result.files))
+        if tokens.fits(json.dumps(kept.to_json(), ensure_ascii=False), 3 * result.budget):
+            return kept
+    return replace(result, files=tuple(one.short(0) for one in result.files))
