@@ -101,10 +101,15 @@ def test_the_probe_sees_what_is_slow(project: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_said_twice_says_the_same() -> None:
-    from bede import places
-    from bede.hooks import ground
+    from bede import config, places
+    from bede.hooks import ground, switches
     from bede.leases import door
     from bede.repository import schema
 
     assert (ground.FOLDER, ground.DATABASE) == (places.FOLDER, places.DATABASE)
+    claims = config.declared("hooks.claims")
+    assert (switches.VARIABLE, switches.OFF, claims.default) == (claims.variable, config.OFF, True)
+    file = config.user_file({"HOME": "/home/ada"})
+    folders = switches._folders(ground.Project("/p", "/p/.bede", "/p", "/p"), {"HOME": "/home/ada"})
+    assert [Path(folder) / switches.FILE for folder in folders] == [Path("/p/.bede/config.toml"), file]
     assert (door.APPLICATION_ID, door.FORMAT) == (schema.APPLICATION_ID, schema.FORMAT)

@@ -38,7 +38,8 @@ def settle(writing: Writing, now: Now) -> int:
 def catch_up(repository: Repository, actor: str, now: Now) -> int:
     """Settle what waits, in an operation of its own where there is something; return how many events that were.
 
-    For verbs that are about to tell what happened, such as `brief`. Does nothing where nothing may be written.
+    For what hands on what happened, such as an export, or comes by at the end of an agent's turn, as `ingest` does.
+    Does nothing where nothing may be written.
     """
     if repository.read_only or repository.connection.refusal:
         return 0
