@@ -16,6 +16,7 @@ from conftest import surroundings
 from contracts.leased import HOUR, MINUTE, SECOND, Hand, tables
 
 from bede.errors import Busy, Conflict, Corrupt, RepositoryNotFound, TooNew, UsageError
+from bede.identity import digest
 from bede.leases import claims, clock, door, holding, intents, outbox, scopes, waiters
 from bede.leases.claims import Denial, Grant
 from bede.leases.clock import Now
@@ -23,7 +24,8 @@ from bede.leases.holding import Holder
 from bede.leases.keys import Ground
 from bede.leases.telling import age, plain, remaining, told
 from bede.projections import PROJECTIONS
-from bede.repository import Repository, schema
+from bede.records import Draft
+from bede.repository import Repository, log, schema
 
 ANN, BOB, EVE = Holder("ann", "s-ann"), Holder("bob", "s-bob"), Holder("eve", "s-eve")
 posix = pytest.mark.skipif(os.name != "posix", reason="needs symbolic links and names of any bytes")
@@ -792,17 +794,38 @@ def test_the_room_loads_next_to_nothing():
 
 @pytest.fixture
 def old(project, monkeypatch) -> Path:
-    """A file as the first format was, with a memory in it."""
+    """A file as the first format was, with memories in it, one of them purged."""
     path = project / "old.db"
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "FORMAT", 1)
+        for name in ("FORMAT", "MIN_READER", "MIN_WRITER"):
+            patch.setattr(schema, name, 1)
         patch.setattr(schema, "LEASES", "")
-        Repository.create(path, PROJECTIONS, actor="ada", at=1).close()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DROP INDEX event_source")
-        connection.execute("CREATE UNIQUE INDEX event_source ON event (source) WHERE source <> ''")
+        _first(path)
+    with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert [row[0] is None for row in connection.execute("SELECT body FROM event")] == [False, False, True]
+        assert not connection.execute("SELECT 1 FROM event WHERE digest IS NULL").fetchall()
     return path
+
+
+def _first(path: Path) -> None:
+    """Make a file, and lay its events as the first format did: each with its digest, each source once."""
+    with closing(Repository.create(path, PROJECTIONS, actor="ada", at=1)) as repository:
+        with repository.write("store", "ada", 2) as writing:
+            stored = writing.append("main", [Draft("note", {"summary": text}, "ada", 2) for text in ("kept", "gone")])
+        with repository.write("purge", "ada", 3) as writing:
+            writing.purge([stored[1].seq])
+    events = schema.EVENT.partition("CREATE INDEX")[0].replace("digest BLOB, ", "digest BLOB NOT NULL,")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.create_function("told", 2, lambda salt, body: digest(salt, log.unpack(body)))
+        connection.execute("ALTER TABLE event RENAME TO event_now")
+        connection.execute(events.strip().rstrip(";"))
+        connection.execute(
+            "INSERT INTO event SELECT seq, id, kind, parent, merged, actor, source, happened_at,"
+            " coalesce(digest, told(salt, body)), line, position, salt, body FROM event_now"
+        )
+        connection.execute("DROP TABLE event_now")
+        connection.execute("CREATE UNIQUE INDEX event_source ON event (source) WHERE source <> ''")
 
 
 def test_an_older_file_is_brought_up_and_still_verifies(old):
@@ -813,14 +836,17 @@ def test_an_older_file_is_brought_up_and_still_verifies(old):
         assert not holding.is_laid(repository.connection)
     with closing(Repository.open(old, PROJECTIONS)) as repository:
         assert repository.verify().findings == ()
+        assert repository.verify().purged == 1
         assert holding.is_laid(repository.connection)
         assert repository.integrity() == ["ok"]
+        digests = repository.connection.execute("SELECT digest IS NULL FROM event ORDER BY seq").fetchall()
+        assert digests == [(1,), (1,), (0,)]
     with door.open(str(old)) as connection:
         assert had(connection, ANN, "a", now=clock.now()).token == 1
         assert connection.execute("PRAGMA user_version").fetchone() == (schema.FORMAT,)
     with closing(sqlite3.connect(":memory:")) as fresh, closing(sqlite3.connect(old)) as migrated:
         schema.create(fresh)
-        query = "SELECT name FROM sqlite_master WHERE name LIKE 'lease%' OR name = 'event_source' ORDER BY name"
+        query = "SELECT name, sql FROM sqlite_master WHERE name LIKE 'lease%' OR name LIKE 'event%' ORDER BY name"
         assert fresh.execute(query).fetchall() == migrated.execute(query).fetchall()
 
 

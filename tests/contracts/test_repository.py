@@ -70,7 +70,7 @@ class RepositoryContract:
         assert counts == {"events": 1, "operations": 1, "refs": 1}
         assert first.kind == "project"
         assert first.body["project_id"] == project["uuid"]
-        assert (project["format_version"], project["min_reader_version"], project["min_writer_version"]) == (2, 1, 1)
+        assert (project["format_version"], project["min_reader_version"], project["min_writer_version"]) == (3, 3, 3)
         assert "secret" not in project
         assert store.verify().findings == ()
 

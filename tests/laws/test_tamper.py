@@ -203,7 +203,7 @@ def slip_in(connection: sqlite3.Connection, chance: random.Random) -> None:
     if any(item[9:11] == [line, position] for item in events):
         line, position = max(item[9] for item in events) + 1, 1
         _replace(connection, "line", [], [[line, parent[9], parent[10], None, None]])
-    row = [seq, identity, "note", parent[0], None, "eve", "", AT, payload, line, position, salt, body]
+    row = [seq, identity, "note", parent[0], None, "eve", "", AT, None, line, position, salt, body]
     _replace(connection, "event", [], [row])
     if seq != parent[0] + 1:
         _replace(connection, "stretch", [], [[seq, line, position]])
@@ -313,12 +313,13 @@ def _rehash(connection: sqlite3.Connection) -> None:
     ids: dict[int, str] = {0: "-"}
     for row in _rows(connection, "event"):
         seq, _, kind, parent, merged, actor, source, happened, payload, *_, salt, body = row
+        kept = payload
         if body is not None:
             payload = digest(salt, body)
         parents = [ids[item] for item in (parent, merged) if item is not None]
         identity = event_id(kind, parents, actor, source, happened, payload)
         ids[seq] = identity.hex()
-        connection.execute("UPDATE event SET id = ?, digest = ? WHERE seq = ?", (identity, payload, seq))
+        connection.execute("UPDATE event SET id = ?, digest = ? WHERE seq = ?", (identity, kept, seq))
     before, arrived = ZERO, 0
     for number, verb, actor, at, note, moves, last, _ in _rows(connection, "operation"):
         words = [text.split() for text in moves.splitlines()]

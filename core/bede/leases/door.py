@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Both as in `bede.repository.schema`, which costs more to import than the hook has time; a test holds them together.
-APPLICATION_ID, FORMAT = 0x42454445, 2
+APPLICATION_ID, FORMAT = 0x42454445, 3
 _SAFE = frozenset(b"/ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:")
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 

@@ -53,7 +53,10 @@ def insert(
     prepared: tuple[bytes, bytes, bytes],
     parents: Sequence[Place],
 ) -> Event:
-    """Write one event behind its parents (none, one, or two for a merge) and return it."""
+    """Write one event behind its parents (none, one, or two for a merge) and return it.
+
+    Without a salt it is one whose payload was purged elsewhere: of that its digest is left.
+    """
     salt, body, payload = prepared
     parent, merged = (*parents, None, None)[:2]
     identity = event_id(
@@ -68,11 +71,11 @@ def insert(
         draft.actor,
         draft.source,
         draft.happened_at,
-        payload,
+        None if salt else payload,
         line,
         position,
-        salt,
-        pack(body, RECORD if draft.source else PACKED),
+        salt or None,
+        pack(body, RECORD if draft.source else PACKED) if salt else None,
     )
     cursor = connection.execute("INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     seq = cursor.lastrowid or 0
@@ -248,9 +251,15 @@ def last(connection: sqlite3.Connection) -> int:
 
 
 def purge(connection: sqlite3.Connection, seqs: Iterable[int]) -> int:
-    """Destroy payloads, body and salt; return how many there were."""
-    statement = "UPDATE event SET salt = NULL, body = NULL WHERE seq = ? AND body IS NOT NULL"
-    return sum(connection.execute(statement, (seq,)).rowcount for seq in seqs)
+    """Destroy payloads, body and salt, and keep their digests; return how many there were."""
+    count = 0
+    for seq in seqs:
+        row = connection.execute("SELECT salt, body FROM event WHERE seq = ? AND body IS NOT NULL", (seq,)).fetchone()
+        if row:
+            payload = digest(row[0], unpack(row[1]))
+            connection.execute("UPDATE event SET digest = ?, salt = NULL, body = NULL WHERE seq = ?", (payload, seq))
+            count += 1
+    return count
 
 
 def _event(row: tuple[Any, ...]) -> Event:

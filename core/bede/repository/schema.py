@@ -16,13 +16,33 @@ from bede.errors import Corrupt
 #: "BEDE" in ASCII, so that `file` and other tools can tell the format.
 APPLICATION_ID = 0x42454445
 #: The format this code writes, and the oldest reader and writer that may use what it writes.
-FORMAT = 2
-MIN_READER = 1
-MIN_WRITER = 1
+FORMAT = 3
+MIN_READER = 3
+MIN_WRITER = 3
 UPGRADE_HINT = "install a newer bede: pip install --upgrade bede"
 
 #: Small pages: one append dirties five of them, and each goes to the disk whole (measured: 0.3 of a commit).
 PAGE_SIZE = 2048
+
+EVENT = """
+CREATE TABLE event (            -- an immutable fact, named by the hash of its canonical form
+  seq INTEGER PRIMARY KEY,      -- order of arrival in this file; no part of the id
+  id BLOB NOT NULL,             -- SHA-256 of kind, parents, actor, source, happened_at, digest
+  kind TEXT NOT NULL,
+  parent INTEGER,               -- seq of the event before; NULL for the first
+  merged INTEGER,               -- seq of the second parent of a merge, else NULL
+  actor TEXT NOT NULL,
+  source TEXT NOT NULL,         -- '' or the key of the foreign record it came from
+  happened_at INTEGER NOT NULL, -- microseconds since 1970, UTC
+  digest BLOB,                  -- SHA-256 of the payload, salt and body, once they were purged; till then they tell it
+  line INTEGER NOT NULL,        -- the maximal run of single-parent events it lies on
+  position INTEGER NOT NULL,    -- its place on that line, from 1
+  salt BLOB,                    -- the payload; both NULL once it was purged, and the history still verifies
+  body BLOB                     -- canonical JSON, UTF-8; deflated (zlib) where that is shorter
+) STRICT;
+CREATE INDEX event_source ON event (source)  -- one record is one event, but for what bundles bring
+  WHERE source <> '';
+"""
 
 TABLES = """
 CREATE TABLE project (          -- one row: who this memory is, and who may use the file
@@ -33,23 +53,6 @@ CREATE TABLE project (          -- one row: who this memory is, and who may use 
   min_writer_version INTEGER NOT NULL,
   upgrade_hint TEXT NOT NULL
 ) STRICT;
-CREATE TABLE event (            -- an immutable fact, named by the hash of its canonical form
-  seq INTEGER PRIMARY KEY,      -- order of arrival in this file; no part of the id
-  id BLOB NOT NULL,             -- SHA-256 of kind, parents, actor, source, happened_at, digest
-  kind TEXT NOT NULL,
-  parent INTEGER,               -- seq of the event before; NULL for the first
-  merged INTEGER,               -- seq of the second parent of a merge, else NULL
-  actor TEXT NOT NULL,
-  source TEXT NOT NULL,         -- '' or the key of the foreign record it came from
-  happened_at INTEGER NOT NULL, -- microseconds since 1970, UTC
-  digest BLOB NOT NULL,         -- SHA-256 of the payload: its salt, then its body
-  line INTEGER NOT NULL,        -- the maximal run of single-parent events it lies on
-  position INTEGER NOT NULL,    -- its place on that line, from 1
-  salt BLOB,                    -- the payload; both NULL once it was purged, and the history still verifies
-  body BLOB                     -- canonical JSON, UTF-8; deflated (zlib) where that is shorter
-) STRICT;
-CREATE INDEX event_source ON event (source)  -- one record is one event, but for what bundles bring
-  WHERE source <> '';
 CREATE TABLE event_key (        -- finds an event by the first 8 bytes of its id; filled by the batch, see indexed
   prefix BLOB NOT NULL,
   seq INTEGER NOT NULL,
@@ -119,8 +122,7 @@ CREATE TABLE lease (            -- a file, folder or pattern that one session al
   ttl INTEGER NOT NULL,         -- for how long it was given, in microseconds
   PRIMARY KEY (resource, scope)
 ) STRICT, WITHOUT ROWID;
--- No other index: there are few leases at a time, and each index is one more page to every commit.
-CREATE INDEX lease_wide ON lease (scope) WHERE scope <> 'file';
+-- No index: there are few leases at a time, and each index is one more page to every commit.
 CREATE TABLE lease_waiter (     -- the queue for what is held
   ticket INTEGER PRIMARY KEY,   -- rises; the lowest living one is next
   agent TEXT NOT NULL,
@@ -177,7 +179,7 @@ INSERT INTO lease_counter VALUES (0, 0);
 
 def create(connection: sqlite3.Connection) -> None:
     """Lay the canonical tables into an empty file, inside the caller's transaction."""
-    _lay(connection, TABLES + LEASES)
+    _lay(connection, EVENT + TABLES + LEASES)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
@@ -210,8 +212,22 @@ def _second(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX event_source ON event (source) WHERE source <> ''")
 
 
+def _third(connection: sqlite3.Connection) -> None:
+    """Keep the digests of purged payloads alone: a reader of the formats before would miss the others."""
+    connection.execute("DROP INDEX IF EXISTS lease_wide")
+    connection.execute("DROP INDEX event_source")
+    connection.execute("ALTER TABLE event RENAME TO event_before")
+    _lay(connection, EVENT)
+    connection.execute(
+        "INSERT INTO event SELECT seq, id, kind, parent, merged, actor, source, happened_at,"
+        " CASE WHEN body IS NULL THEN digest END, line, position, salt, body FROM event_before ORDER BY seq"
+    )
+    connection.execute("DROP TABLE event_before")
+    connection.execute("UPDATE project SET min_reader_version = 3, min_writer_version = 3")
+
+
 #: `MIGRATIONS[n]` brings a file of format n to n + 1.
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _second}
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _second, 2: _third}
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bede.errors import Corrupt, Internal
-from bede.identity import SALT, digest, event_id
+from bede.identity import digest, event_id
 from bede.records import Draft, Event, Place
 from bede.repository import journal, lines, log, schema
 from bede.repository.connection import Connection
@@ -113,8 +113,8 @@ def _named(reading: Reading, ids: dict[int, str], seq: int) -> str:
 def _foreign(row: tuple[Any, ...], parents: tuple[str, ...], left: dict[str, Any]) -> Foreign:
     seq, identity, kind, _, _, actor, source, happened_at, payload, salt, stored = row
     form = b"" if stored is None else log.unpack(stored)
-    whole = event_id(kind, parents, actor, source, happened_at, payload) == identity
-    if not whole or (stored is not None and digest(salt, form) != payload):
+    payload = payload if stored is None else digest(salt, form)
+    if event_id(kind, parents, actor, source, happened_at, payload) != identity:
         raise Corrupt(f"event number {seq} is not what its id says", hint="run 'bede verify'")
     kept = {name: left[name] for name in ("ends", *LEFT) if name in left} if stored is None else {}
     return Foreign(identity.hex(), kind, parents, actor, source, happened_at, payload, salt or b"", form, kept)
@@ -155,7 +155,7 @@ class Intake:
             raise Internal(f"event {foreign.id} was written as {event.id}")
         self.new += 1
         self._remember(Place(event.seq, event.id, event.line, event.position))
-        self._batch.append(event if foreign.salt else self._purge(event, foreign.told))
+        self._batch.append(event if foreign.salt else self._note_purged(event, foreign.told))
         if len(self._batch) >= BATCH:
             self.settle()
 
@@ -189,13 +189,12 @@ class Intake:
         if None in parents:
             raise Internal(f"a parent of event {foreign.id} is missing")
         draft = Draft(foreign.kind, foreign.told, foreign.actor, foreign.happened_at, foreign.source)
-        prepared = (foreign.salt or bytes(SALT), foreign.form or b"{}", foreign.digest)
+        prepared = (foreign.salt, foreign.form, foreign.digest)
         there = [place for place in parents if place]
         return log.insert(self.writing.connection, self.writing.newest.ends, draft, prepared, there)
 
-    def _purge(self, event: Event, left: dict[str, Any]) -> Event:
-        """Leave of an event what is left of it where it came from, and note it as `purge` does."""
-        log.purge(self.writing.connection, [event.seq])
+    def _note_purged(self, event: Event, left: dict[str, Any]) -> Event:
+        """Note of an event that was purged where it came from what `purge` notes, and return what is left of it."""
         self.purged += 1
         self.note.setdefault("seqs", []).append(event.seq)
         if "ends" in left:
