@@ -279,3 +279,55 @@ def test_what_an_engine_finds_near_counts_only_where_it_stands_out() -> None:
     assert far in answers({far: 6.0})
     assert answers({far: 600.0}) == answers({far: 6.0})
     assert passages("kubernetes namespaces", turns, known, 15, 1, {far: 9.0}) == []
+
+
+def test_an_order_to_another_agent_comes_after_what_was_made_of_it() -> None:
+    order = "The parser and its cache: find out. " + "Mind what else there is in all of it. " * 40
+    report = "The parser and its cache: no fault. " + "Nothing else in there was of any note. " * 40
+    for by, best in (("delegated", 2), ("assistant", 1)):
+        turns = [*session(order, number=1, by=by), *session(report, number=2), *FILLER]
+        assert rank("parser cache", turns, corpus(turns))[0].turn.session == best
+
+
+SAID = "The command, file, module or function of the parser cache"
+
+
+@pytest.mark.parametrize(
+    ("asked", "deed"),
+    [
+        ("Which command cleared the parser cache?", "[Bash] rm -r build (exit 0)"),
+        ("How was the parser cache built again?", "[shell] make all (exit 2)"),
+        ("With what command do I clear the parser cache?", "Do this:\n```bash\nrm -r build\n```"),
+        ("Where was the parser cache fixed?", "[Edit] src/main.py"),
+        ("Which file has the parser cache in it?", "[str_replace_editor] src/main.py"),
+        ("What module was the parser cache moved to?", "[shell] apply_patch << 'PATCH' src/main.py PATCH"),
+        ("In what function is the parser cache?", "Put it here:\n```python:src/main.py\npass\n```"),
+    ],
+)
+def test_who_asks_for_a_deed_gets_the_turn_that_did_it_before_one_that_speaks_of_it(asked: str, deed: str) -> None:
+    def best(asked: str, by: str = "assistant") -> int:
+        turns = [*session(f"{SAID}.\nOf no use."), *session(f"{SAID}.\n{deed}", number=1, by=by), *FILLER]
+        return rank(asked, turns, corpus(turns))[0].turn.session
+
+    assert best(asked) == 1
+    assert best("Tell about the parser cache.") == best(asked, by="human") == 0
+
+
+def test_a_list_of_things_to_do_changes_no_file() -> None:
+    turns = [*session(f"{SAID}.\nNothing."), *session(f"{SAID}.\n[TodoWrite] Next", number=1), *FILLER]
+    assert rank("Which file has the parser cache?", turns, corpus(turns))[0].turn.session == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("cache " + "what where " * 100_000, "cache"),
+        ("cache " + "how to " * 100_000, "cache"),
+        ("which file: cache", "file cache" + "\n" * 20_000),
+        ("which file: cache", "file cache\n[" + "edit" * 5_000),
+        ("which command: cache", "command cache\n" + " " * 20_000),
+    ],
+)
+def test_deeds_are_looked_for_in_any_text(asked: str, text: str) -> None:
+    turns = [*session(text), *FILLER]
+    assert [one.turn.session for one in rank(asked, turns, corpus(turns))] == [0]

@@ -26,8 +26,11 @@ NEAR, FADE, REACH = 0.75, 0.65, 5
 SESSION = 0.4
 #: More or less for who speaks: whoever is named, a person who asks for his own words, and nobody.
 NAMED, OWN, UNSAID = 0.3, 0.4, -0.3
-#: Less for so many characters of a person at once: they were pasted, and what answers is what was made of them.
+#: Less for so many characters that an agent was given at once: they were pasted, or are an order that one agent gave
+#: another, and what answers is what was made of them.
 PASTED, PASTE = 1200, -0.2
+#: More for a turn that did what a question asks after: ran a command, or changed a file.
+DID = 0.2
 #: How much of a turn's worth hangs on how much of the question is there or near.
 COVER = 0.2
 #: What is as good as said before: two texts of so many words or more that share so many of them. Only the best count.
@@ -47,12 +50,31 @@ LOOK = 20_000
 
 _SHARES = (1.0, *(NEAR * FADE**far for far in range(REACH)))
 _UNSAID = frozenset(("injected", "notification", "interrupt", "compact-summary"))
+_GIVEN = frozenset(("human", "delegated"))
 _ROLES = _UNSAID | {"human", "slash", "bang", "delegated", "assistant", ""}
 
 _SAID = "asked|complained|did|insisted|objected|pasted|praised|proposed|requested|said|suggested|told|wanted|wrote"
 _OWN = re.compile(rf"\b(my|did I|I ({_SAID}))\b")
 _FIRST = re.compile(r"\b(first|initial|initially|originally|earliest)\b", re.I)
 _LAST = re.compile(r"\b(last|latest|newest|final|finally|in the end|most recent|eventually)\b", re.I)
+_COMMAND = re.compile(
+    r"\bcommands?\b|\bhow (?:was|were|did|do|does|is|are|can|to)\b.{0,200}"
+    r"\b(?:run|start|build|built|install|deploy|launch|publish|test)",
+    re.I,
+)
+_CHANGE = re.compile(
+    r"\b(?:which|what|where)\b.{0,200}\b(?:files?|modules?|functions?|class|methods?|scripts?"
+    r"|add(?:ed)?|chang\w+|edit\w*|fix(?:ed)?|implement\w*|wrote|written)\b",
+    re.I,
+)
+# By the lines of calls as a turn's text has them, or by what an agent without calls shows to be copied.
+_RAN = re.compile(r"\(exit \d+\)|^[ \t]*(?:```(?:ba|z|power)?sh\b|\$ )", re.M)
+_CHANGED = re.compile(
+    r"^(?:\[(?:(?!todo)(?:\w{0,40}(?:edit|write|replace|patch)|create)\w{0,40}\]|\w{1,40}\] apply_patch\b)"
+    r"|[ \t]*```\w{1,20}:\S)",
+    re.M | re.I,
+)
+_DEEDS = ((_COMMAND, _RAN), (_CHANGE, _CHANGED))
 _SPOKEN = re.compile(r"(?:\[[^\]\n]{1,40}\] ?)?(\w[\w'.-]{0,30}): ")
 
 
@@ -124,6 +146,7 @@ class _Weighed:
         self.speakers = _speakers(self.turns)
         self.named = _named(self.asked, set(self.speakers))
         self.is_own = bool(_OWN.search(asked))
+        self.deeds = [deed for asks, deed in _DEEDS if asks.search(asked, 0, LOOK)]
         self.full = sum(one.weight for one in self.sought) or 1.0
         text = Texts([turn.text[:LOOK] for turn in self.turns])
         self.lengths = text.lengths
@@ -248,9 +271,11 @@ class _Weighed:
         """Return what who speaks makes of a turn."""
         turn = self.turns[spot]
         named = NAMED if self.named and self.speakers[spot] == self.named else 0.0
-        is_paste = turn.by == "human" and not self.named and len(turn.text) > PASTED
-        own = (OWN if self.is_own else PASTE if is_paste else 0.0) if turn.by == "human" else 0.0
-        return 1 + named + own + (UNSAID if turn.by in _UNSAID else 0.0)
+        is_paste = turn.by in _GIVEN and not self.named and len(turn.text) > PASTED
+        own = OWN if self.is_own and turn.by == "human" else PASTE if is_paste else 0.0
+        deeds = self.deeds if turn.by == "assistant" else ()
+        did = DID * sum(bool(deed.search(turn.text, 0, LOOK)) for deed in deeds)
+        return 1 + named + own + did + (UNSAID if turn.by in _UNSAID else 0.0)
 
     def _ordered(self, scores: list[float]) -> list[float]:
         """Move early turns up for a question about the first of something, and late ones for the last."""
