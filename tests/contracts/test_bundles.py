@@ -394,12 +394,19 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_in(team):
     with reading.opened(team.file) as found:
         assert len(list(found.events())) == 26
         data = team.file.read_bytes()
-        spot = len(data) // 2
-        with team.file.open("r+b") as file:
-            file.seek(spot)
-            file.write(bytes([data[spot] ^ 255]))
-        with pytest.raises(BadSource):
-            list(found.events(again=True))
+        for spot in range(len(data) // 4, len(data) * 3 // 4, len(data) // 40):
+            with team.file.open("r+b") as file:
+                file.write(data)
+                file.seek(spot)
+                file.write(bytes([data[spot] ^ 255]))
+            with pytest.raises(BadSource):
+                list(found.events(again=True))
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b'{"id":', b'{"body":{"a":"\xff"}}', b'{"body":"\\ud800"}', b"[" * 10**5])
+def test_a_line_that_changed_since_it_was_checked_is_no_event(line):
+    with pytest.raises(BadSource):
+        form.again(line, 1)
 
 
 # Other processes.

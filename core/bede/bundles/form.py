@@ -174,8 +174,15 @@ def event_of(line: bytes, number: int) -> Foreign:
 
 
 def again(line: bytes, _number: int) -> Foreign:
-    """Read the line of an event that was checked before; raises anything at all where it is not that line."""
-    return _foreign(json.loads(line))
+    """Read the line of an event that was checked before.
+
+    Raises:
+        BadSource: it is another line by now, and not even an event's.
+    """
+    try:
+        return _foreign(json.loads(line))
+    except (TypeError, LookupError, ValueError, AttributeError, RecursionError, BedeError) as error:
+        raise refuse("bad_hash", "the bundle's events are not those that were signed") from error
 
 
 def _foreign(said: dict[str, Any]) -> Foreign:
