@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("bede")
+
+#: A shell lets what it runs in the background ignore these, and every process inherits that from us.
+for _name in ("SIGINT", "SIGQUIT"):
+    if (_number := getattr(signal, _name, None)) and signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
