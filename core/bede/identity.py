@@ -21,13 +21,16 @@ DEPTH = 64
 #: Bytes of a payload's salt. The length is fixed, so that no byte can be counted to the body instead.
 SALT = 16
 
-_ENCODE = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+#: A value that holds itself is refused for its depth, as any other that never ends.
+_ENCODE = JSONEncoder(
+    check_circular=False, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-_AGENT = re.compile(r"[^\W_][\w.@:+-]{0,127}")
-_TASK = re.compile(r"[^\W_][\w./@:#+-]{0,127}")
-_LABEL = re.compile(r"[a-z][a-z0-9_-]*:[\w./@#+-]+")
-_BRANCH = re.compile(r"[^\W_][\w.+-]*(/[^\W_][\w.+-]*)*")
+_AGENT = r"[^\W_][\w.@:+-]{0,127}"
+_TASK = r"[^\W_][\w./@:#+-]{0,127}"
+_LABEL = r"[a-z][a-z0-9_-]*:[\w./@#+-]+"
+_BRANCH = r"[^\W_][\w.+-]*(/[^\W_][\w.+-]*)*"
 _RESERVED = frozenset({"head", "sessions", "coordination", "worktrees", "bundles"})
 
 
@@ -179,7 +182,7 @@ def check_branch(text: str) -> str:
     return text
 
 
-def _check(pattern: re.Pattern[str], text: str, what: str, hint: str) -> str:
-    if not pattern.fullmatch(text):
+def _check(pattern: str, text: str, what: str, hint: str) -> str:
+    if not re.fullmatch(pattern, text):
         raise UsageError(f"malformed {what}: {text[:80]!r}", hint=f"use {hint}")
     return text

@@ -20,6 +20,7 @@ from bede.errors import BedeError, Conflict, Internal, NotFound, RepositoryNotFo
 from bede.projections import PROJECTIONS
 from bede.records import Draft, Event
 from bede.repository import Projection, Repository
+from bede.turnstile import held
 
 AT = 1_767_323_045_000_000
 
@@ -529,7 +530,11 @@ class ProjectionContract:
             self.fill(other, batch=50)
             assert self.meaning(other) == one
 
+    def lay(self, store):
+        """Lay tables that do not come with the rest."""
+
     def test_dropping_leaves_nothing_and_may_be_done_twice(self, store):
+        self.lay(store)
         with_it = self.tables(store).keys()
         before = PROJECTIONS[: PROJECTIONS.index(self.projection)]
         with store.write("x", "a", AT):
@@ -541,6 +546,7 @@ class ProjectionContract:
             assert not self.tables(store)
             for item in (*before, self.projection):
                 item.create(store.connection)
+            self.lay(store)
         assert self.tables(store).keys() == with_it
 
     def test_what_is_left_of_it_by_another_version_is_built_again(self, store):
@@ -609,6 +615,40 @@ class TestText(ProjectionContract):
             return {word: sorted(find(reading, seen, word, Filter(status="all"), 300, AT)) for word in words}
 
 
+    def waiting(self, store):
+        from bede.projections import text
+
+        with store.snapshot() as reading:
+            return store.connection.execute("SELECT max(seq) FROM event").fetchone()[0] - text.upto(reading.connection)
+
+    def test_texts_that_another_makes_ready_are_left_to_it(self, store):
+        with held(store.path.with_name("ripening.lock")) as is_mine:
+            assert is_mine
+            self.fill(store)
+            assert self.waiting(store) == 201
+            assert all(self.meaning(store)[word] for word in ("word7", "said here", "tag1"))
+        self.fill(store, 64)
+        assert self.waiting(store) < 64
+
+    def test_texts_are_taken_in_on_a_disk_without_locks(self, store):
+        store.path.with_name("ripening.lock").mkdir()
+        self.fill(store)
+        assert self.waiting(store) < 64
+
+    def test_a_writer_takes_in_one_batch_and_goes_on(self, store, monkeypatch):
+        """However much waits: else one of many that write would do nothing else."""
+        from bede.projections import text
+
+        with held(store.path.with_name("ripening.lock")):
+            self.fill(store, 192)
+        monkeypatch.setattr(text, "CHUNK", 70)
+        before = self.waiting(store)
+        self.fill(store, 64)
+        assert self.waiting(store) == before + 64 - 70
+        store.ripen()
+        assert self.waiting(store) < 64
+
+
 class TestSessions(ProjectionContract):
     """The projection of sessions; which turns wait for their windows depends on how they came."""
 
@@ -668,6 +708,11 @@ class TestVectors(ProjectionContract):
 
     projection = PROJECTIONS[5]
 
+    def lay(self, store):
+        from bede.projections import vectors
+
+        vectors.lay(store.connection)
+
     @pytest.fixture(autouse=True)
     def no_waiting(self, monkeypatch):
         """Which turns wait for windows depends on how they came; here none does."""
@@ -688,6 +733,7 @@ class TestVectors(ProjectionContract):
         store.ripen()
         with store.write("ingest", "a", AT) as writing:
             run = writing.connection
+            vectors.lay(run)
             seen, lacking = vectors.missing(run, "letters@1", 26)
             texts = panes.read(run, lacking)
             rows = [[float(texts[pane].count(chr(97 + at))) for at in range(26)] for pane in lacking]

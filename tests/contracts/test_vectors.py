@@ -31,6 +31,7 @@ def ids(store):
 def put(store, name, rows, panes=None):
     """Keep vectors of all windows, or of some."""
     with store.write("ingest", "a", AT) as writing:
+        vectors.lay(writing.connection)
         seen = vectors.stamp(writing.connection)
         return vectors.put(writing.connection, name, seen, ids(store) if panes is None else panes, rows)
 
@@ -109,7 +110,24 @@ def test_what_is_no_vector_is_refused_and_nothing_is_kept(store, np, harm):
     assert counted(store) == {}
 
 
+def test_tables_that_nobody_needs_are_not_there(store, np):
+    """A state that was seen before they were laid is none that vectors can belong to."""
+    with store.snapshot() as reading:
+        assert vectors.counts(reading.connection) == []
+        assert near(store, "m@1", spread(np, 1)[0]) is None
+        seen, todo = vectors.missing(reading.connection, "m@1", 8)
+        assert seen == 0
+        assert todo == ids(store)
+        assert not reading.connection.execute("SELECT 1 FROM sqlite_master WHERE name LIKE 'vector%'").fetchone()
+    with store.write("ingest", "a", AT) as writing:
+        vectors.lay(writing.connection)
+        assert vectors.put(writing.connection, "m@1", seen, todo, spread(np, len(todo))) is None
+        assert vectors.stamp(writing.connection)
+
+
 def test_vectors_made_of_what_was_there_before_are_not_kept(store, np):
+    with store.write("ingest", "a", AT) as writing:
+        vectors.lay(writing.connection)
     with store.snapshot() as reading:
         seen, todo = vectors.missing(reading.connection, "m@1", 8)
     append(store, turn(5, "said in another way", n=5))
@@ -207,5 +225,9 @@ def test_a_damaged_block_is_corrupt_and_reindex_mends_it(store, np):
 
 def test_without_an_engine_nothing_is_written(store):
     append(store, *(turn(number, "and more") for number in range(1000, 1080)))
+    assert not store.connection.execute("SELECT 1 FROM sqlite_master WHERE name LIKE 'vector%'").fetchone()
+    with store.write("ingest", "a", AT) as writing:
+        vectors.lay(writing.connection)
+    append(store, *(turn(number, "and once more") for number in range(1000, 1080)))
     for name in ("vector", "vector_model", "vector_gone"):
         assert store.connection.execute(f"SELECT count(*) FROM {name}").fetchone() == (0,)

@@ -166,7 +166,7 @@ def test_status_tells_versions_and_counts(context):
     assert (found.events, found.operations, found.branches) == (2, 2, 1)
     versions = found.versions
     assert (versions.bede, versions.access, versions.upgrade_hint) == (package.__version__, "full", "")
-    assert versions.code_format == versions.file_format == 2
+    assert versions.code_format == versions.file_format == 3
 
 
 def test_what_was_purged_is_said_to_be(context):

@@ -10,15 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from bede.answers.views import gist
 from bede.identity import timestamp
 from bede.projections.notices import Notice
+from bede.quick import dataclass
 from bede.records import Event
 
-#: How often the rate of characters to tokens is set right before lines are taken away one by one.
-_TRIES = 3
 #: Longest line of one memory, in characters.
 LONGEST = 1200
 #: What a line says that tells why something failed.
@@ -93,20 +91,16 @@ def telling(output: str) -> str:
 def compose(head: str, sections: Iterable[Section], budget: int, count: Callable[[str], int]) -> Brief:
     """Fill a fence with as many lines as fit into `budget`, counted by `count` on the whole text.
 
-    Sections take turns, line by line, so that a long one cannot crowd out the others. Lines are chosen by their
-    length, at the rate of characters to tokens that the text itself turned out to have, so that a few counts of the
-    whole do.
+    Sections take turns, line by line, so that a long one cannot crowd out the others. Each line is counted for itself,
+    which comes to what the whole turns out to have, but for a token here and there.
     """
     wanted = [section for section in sections if section.total]
-    rate = 3.2
-    for _ in range(_TRIES):
-        chosen = _choose(wanted, int(budget * rate) - len(_fenced(head, wanted, [0] * len(wanted))))
+    chosen = [0] * len(wanted)
+    text = _fenced(head, wanted, chosen)
+    if (cost := count(text)) < budget:
+        chosen = _choose(wanted, budget - cost, count)
         text = _fenced(head, wanted, chosen)
         cost = count(text)
-        rate = len(text) / max(cost, 1)
-        complete = all(taken == len(item.lines) for taken, item in zip(chosen, wanted, strict=True))
-        if cost <= budget and (complete or cost > budget * 0.8):
-            break
     while cost > budget and any(chosen):
         longest = max(range(len(chosen)), key=lambda index: chosen[index])
         chosen[longest] = max(0, chosen[longest] - max(1, chosen[longest] * (cost - budget) // cost))
@@ -125,14 +119,14 @@ def _nothing(wanted: list[Section], count: Callable[[str], int]) -> Brief:
     return Brief(text, count(text), {"everything": total})
 
 
-def _choose(sections: list[Section], room: int) -> list[int]:
-    """Return how many lines of each section fit into `room` characters when they take turns."""
+def _choose(sections: list[Section], room: int, count: Callable[[str], int]) -> list[int]:
+    """Return how many lines of each section fit into `room` tokens when they take turns."""
     chosen = [0] * len(sections)
     open_ = list(range(len(sections)))
     while open_:
         for index in tuple(open_):
-            lines = sections[index].lines
-            cost = len(lines[chosen[index]]) + 1 if chosen[index] < len(lines) else room + 1
+            lines, title = sections[index].lines, "" if chosen[index] else f"{sections[index].title}:\n"
+            cost = count(f"{title}{lines[chosen[index]]}\n") if chosen[index] < len(lines) else room + 1
             if cost > room:
                 open_.remove(index)
             else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +17,7 @@ from bede.config import Config, user_folder
 from bede.engines import embedding
 from bede.errors import BedeError, Unavailable
 from bede.projections import panes, vectors
+from bede.quick import dataclass, field, replace
 from bede.repository import Repository
 from bede.turnstile import held
 
@@ -185,6 +185,8 @@ def fill(repository: Repository, guest: embedding.Embedder, tell: Callable[[int,
     """
     with held(repository.path.with_name(LOCK)) as is_mine:
         made, tries = 0, TRIES if is_mine else 0
+        with repository.write("ingest", "bede", 0) as writing:
+            vectors.lay(writing.connection)
         while tries:
             with repository.snapshot() as reading:
                 seen, lacking = vectors.missing(reading.connection, guest.name, guest.dimensions)

@@ -20,8 +20,8 @@ class Late:
 
     def __init__(self, name: str, version: int, room: str, noun: str, kinds: tuple[str, ...]) -> None:
         """Name it, say where it is, and which kinds of events it follows."""
-        self.name, self.version = name, version
-        self._room, self._noun, self._kinds = room, noun, frozenset(kinds)
+        self.name, self.version, self.kinds = name, version, frozenset(kinds)
+        self._room, self._noun = room, noun
 
     def _own(self) -> Projection:
         from importlib import import_module
@@ -38,8 +38,7 @@ class Late:
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take in those of its kinds."""
-        if self._kinds and not self._kinds.isdisjoint([event.kind for event in events]):
-            self._own().follow(connection, events)
+        self._own().follow(connection, events)
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Remove every trace of these events' payloads."""
@@ -64,6 +63,6 @@ PROJECTIONS: tuple[Projection, ...] = (
     Snapshots(),
     Later("text", 1, "texts", "Text", ()),
     Later("sessions", 1, "sessions", "Sessions", ("session", "turn", "rewind")),
-    Late("notices", 1, "notices", "Notices", ("notice", "notice_cleared", "exchange")),
-    Late("vectors", 1, "vectors", "Vectors", ()),
+    Late("notices", 2, "notices", "Notices", ("notice", "notice_cleared", "exchange")),
+    Late("vectors", 2, "vectors", "Vectors", ()),
 )

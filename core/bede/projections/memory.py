@@ -10,9 +10,9 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from bede.quick import dataclass
 from bede.records import Event, Spans
 from bede.repository import log
 
@@ -42,8 +42,8 @@ _TABLES = (
   outcome TEXT NOT NULL,        -- a run's exit status; a digest of a decision's or fact's value
   ends TEXT NOT NULL            -- seqs it ends, each behind s (superseded) or i (invalidated)
 ) STRICT""",
-    "CREATE INDEX memory_task ON memory (task, kind, seq)",
-    "CREATE INDEX memory_key ON memory (key, kind, seq) WHERE key <> ''",
+    "CREATE INDEX memory_task ON memory (task)",  # and, as every index, by seq
+    "CREATE INDEX memory_key ON memory (key) WHERE key <> ''",
     """CREATE TABLE ending (      -- derived: which event ended which
   target INTEGER NOT NULL,
   ender INTEGER NOT NULL,
@@ -83,7 +83,8 @@ class Memory:
     """The projection of memories."""
 
     name = "memory"
-    version = 1
+    version = 2
+    kinds = frozenset((*KINDS, "merge"))
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""
@@ -98,7 +99,7 @@ class Memory:
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take in the memories among these events."""
         for event in events:
-            if (event.body is not None and event.kind in KINDS) or event.kind == "merge":
+            if event.kind == "merge" or (event.kind in self.kinds and event.body is not None):
                 self._take(connection, event, event.body or {})
 
     def _take(self, connection: sqlite3.Connection, event: Event, body: dict[str, Any]) -> None:

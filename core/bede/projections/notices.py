@@ -14,13 +14,13 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Literal
 
 from bede.errors import BedeError
 from bede.identity import canonical, instant, timestamp
+from bede.quick import dataclass, replace
 from bede.records import Event
 from bede.repository import journal
 
@@ -49,7 +49,6 @@ _TABLES = (
   digest BLOB NOT NULL,         -- of what never changes in it
   mark TEXT NOT NULL            -- stands for the words it came with, where a secret was taken out; else ''
 ) STRICT""",
-    "CREATE INDEX notice_id ON notice (id)",
     """CREATE TABLE notice_clearing (  -- derived: one row an event
   id TEXT NOT NULL,
   at INTEGER NOT NULL,
@@ -67,7 +66,6 @@ _TABLES = (
   sent_at INTEGER NOT NULL,     -- microseconds since 1970, UTC; 0 for none
   at INTEGER NOT NULL
 ) STRICT""",
-    "CREATE INDEX exchange_step_peer ON exchange_step (self, peer, seq)",
 )
 
 
@@ -142,7 +140,7 @@ class Notices:
     """The projection of notices and of the exchange."""
 
     name = "notices"
-    version = 1
+    version = 2
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""

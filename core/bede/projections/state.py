@@ -147,6 +147,7 @@ class Snapshots:
 
     name = "state"
     version = 1
+    kinds = None
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty table."""

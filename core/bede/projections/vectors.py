@@ -11,11 +11,11 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from bede.errors import Corrupt, Unavailable
+from bede.quick import dataclass
 from bede.records import Event
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ _TABLES = (
     # A window's number may be given again once it is gone, so its vector must not outlive it.
     "CREATE TABLE vector_gone (pane INTEGER PRIMARY KEY) STRICT",
     "CREATE TABLE vector_state (stamp INTEGER NOT NULL) STRICT",  # other whenever a vector came or a window went
-    "INSERT INTO vector_state VALUES (random())",
+    "INSERT INTO vector_state VALUES (random() | 1)",
     """CREATE TRIGGER vector_left AFTER DELETE ON pane BEGIN
   INSERT OR IGNORE INTO vector_gone SELECT old.id WHERE EXISTS (SELECT 1 FROM vector_model);
-  UPDATE vector_state SET stamp = random();
+  UPDATE vector_state SET stamp = random() | 1;
 END""",
 )
 
@@ -57,12 +57,10 @@ class Vectors:
     """The projection of vectors. It follows no event; what a purge takes out of the windows, it forgets."""
 
     name = "vectors"
-    version = 1
+    version = 2
 
     def create(self, connection: sqlite3.Connection) -> None:
-        """Lay the empty tables; those of the windows are there."""
-        for statement in _TABLES:
-            connection.execute(statement)
+        """Leave it to whoever runs an engine, as most never do; see `lay`."""
 
     def drop(self, connection: sqlite3.Connection) -> None:
         """Remove the tables."""
@@ -76,6 +74,17 @@ class Vectors:
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take out the vectors of the windows that are gone by now."""
         _tidy(connection)
+
+
+def lay(connection: sqlite3.Connection) -> None:
+    """Lay the empty tables, unless they are there; those of the windows are."""
+    if not _is_laid(connection):
+        for statement in _TABLES:
+            connection.execute(statement)
+
+
+def _is_laid(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'vector_state'").fetchone() is not None
 
 
 # What there is
@@ -92,6 +101,8 @@ class Count:
 
 def counts(connection: sqlite3.Connection) -> list[Count]:
     """Return how many windows have vectors of each model."""
+    if not _is_laid(connection):
+        return []
     rows = connection.execute("SELECT id, name, dimensions FROM vector_model ORDER BY name, dimensions").fetchall()
     return [Count(name, dimensions, len(_present(connection, model))) for model, name, dimensions in rows]
 
@@ -111,12 +122,19 @@ def missing(connection: sqlite3.Connection, name: str, dimensions: int) -> tuple
 
 
 def stamp(connection: sqlite3.Connection) -> int:
-    """Return what stands for the state of the tables: another number whenever a vector came or a window went."""
+    """Return what stands for the state of the tables: another number whenever a vector came or a window went.
+
+    None of those is 0, which stands for tables that are not laid.
+    """
+    if not _is_laid(connection):
+        return 0
     (found,) = connection.execute("SELECT stamp FROM vector_state").fetchone()
     return int(found)
 
 
 def _model(connection: sqlite3.Connection, name: str, dimensions: int) -> int:
+    if not _is_laid(connection):
+        return 0
     query = "SELECT id FROM vector_model WHERE name = ? AND dimensions = ?"
     row = connection.execute(query, (name, dimensions)).fetchone()
     return row[0] if row else 0
@@ -145,13 +163,15 @@ def put(
     panes: Sequence[int],
     rows: NDArray[np.float32],
 ) -> int | None:
-    """Keep vectors of windows, unless something changed since the state that was seen; return the new state.
+    """Keep vectors of windows, unless something changed since the state that was seen; return the new state, else None.
+
+    The tables must have been laid before that state was seen.
 
     Raises:
         Unavailable: what should be a vector is none.
     """
     scales, numbers = _small(rows, len(panes))
-    if stamp(connection) != seen:
+    if not seen or stamp(connection) != seen:
         return None
     _tidy(connection)
     dimensions = numbers.shape[1]
@@ -163,7 +183,7 @@ def put(
             spot = panes[at] % BLOCK
             _lay(data, spot, dimensions, scales[at].tobytes(), numbers[at].tobytes())
         _keep(connection, model, block, data)
-    connection.execute("UPDATE vector_state SET stamp = random()")
+    connection.execute("UPDATE vector_state SET stamp = random() | 1")
     return stamp(connection)
 
 
@@ -203,7 +223,7 @@ def _keep(connection: sqlite3.Connection, model: int, block: int, data: bytearra
 
 def _tidy(connection: sqlite3.Connection) -> None:
     """Take out the vectors of windows that are gone."""
-    gone = sorted(_gone(connection))
+    gone = sorted(_gone(connection)) if _is_laid(connection) else []
     models = connection.execute("SELECT id, dimensions FROM vector_model").fetchall() if gone else []
     for model, dimensions in models:
         for block, part in groupby(gone, lambda pane: pane // BLOCK):
@@ -213,7 +233,7 @@ def _tidy(connection: sqlite3.Connection) -> None:
             _keep(connection, model, block, data)
     if gone:
         connection.execute("DELETE FROM vector_gone")
-        connection.execute("UPDATE vector_state SET stamp = random()")
+        connection.execute("UPDATE vector_state SET stamp = random() | 1")
 
 
 # What is near

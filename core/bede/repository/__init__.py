@@ -11,17 +11,17 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bede.errors import BedeError, Busy, Conflict, TooNew
+from bede.errors import BedeError, Busy, Conflict, TooNew, Unavailable
+from bede.quick import replace
 from bede.records import Draft, Event, Verdict
 from bede.repository import connection as door
 from bede.repository import journal, lines, log, refs, schema
 from bede.repository.connection import WAIT, Connection
 from bede.repository.reading import Reading
-from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing
+from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing, follow
 
 __all__ = ["Projection", "Reading", "Repository", "Ripening", "Writing"]
 
@@ -174,26 +174,42 @@ class Repository:
         self._head = writing.newest
         if writing.newest.last // ROUND > writing.before // ROUND:
             with suppress(BedeError):  # What was written is acknowledged; the next writer can do this as well.
-                self.ripen()
+                self._ripen_alone()
 
     def ripen(self) -> None:
-        """Let the index of ids, and the projections that wait, take in what is worth a batch by now."""
+        """Let the index of ids, and the projections that wait, take in all that is worth a batch by now."""
+        while self._ripen():
+            pass
+
+    def _ripen_alone(self) -> None:
+        """Take in a batch, unless another process does: what it makes ready would be made ready in vain.
+
+        A batch and no more: where many write, there is always another, and who took them all would do nothing else.
+        """
+        from bede.turnstile import held
+
+        try:
+            with held(self.path.with_name("ripening.lock")) as is_alone:
+                if is_alone:
+                    self._ripen()
+        except Unavailable:  # A disk without locks: then each does what may turn out to be done.
+            self._ripen()
+
+    def _ripen(self) -> bool:
+        """Take in a batch; tell whether there may be another."""
+        with door.snapshot(self.connection, self._wait):
+            is_due, gathered = log.unindexed(self.connection) >= ROUND, self._gather()
+        if not (is_due or gathered):
+            return False
         with door.Immediate(self.connection, self._wait):
             log.index(self.connection)
-        for projection in self._projections:
-            if isinstance(projection, Ripening):
-                self._settle(projection)
+            taken = [projection.settle(self.connection, ready) for projection, ready in gathered]
+        return bool(taken) and all(taken)
 
-    def _settle(self, projection: Ripening) -> None:
-        """Let one take in batch after batch, until too little waits or another writer does it."""
-        is_taken = True
-        while is_taken and (gathered := self._gather(projection)) is not None:
-            with door.Immediate(self.connection, self._wait):
-                is_taken = projection.settle(self.connection, gathered)
-
-    def _gather(self, projection: Ripening) -> Any | None:
-        with door.snapshot(self.connection, self._wait):
-            return projection.gather(self.connection)
+    def _gather(self) -> list[tuple[Ripening, Any]]:
+        waiting = [projection for projection in self._projections if isinstance(projection, Ripening)]
+        made = [(projection, projection.gather(self.connection)) for projection in waiting]
+        return [(projection, ready) for projection, ready in made if ready is not None]
 
     def _check_writable(self) -> None:
         if self.connection.refusal:
@@ -235,9 +251,9 @@ class Repository:
         for event in log.after(self.connection, 0):
             batch.append(event if event.body is not None else replace(event, body=left.get(event.seq, {})))
             if len(batch) == 1000:
-                self._follow(batch)
+                follow(self._projections, self.connection, batch)
                 count, batch = count + len(batch), []
-        self._follow(batch)
+        follow(self._projections, self.connection, batch)
         self.connection.execute("DELETE FROM projection")
         seq = log.last(self.connection)
         for projection in self._projections:
@@ -262,10 +278,6 @@ class Repository:
                 "another process still reads the write-ahead log",
                 hint="run 'bede purge' again when it is done",
             )
-
-    def _follow(self, events: list[Event]) -> None:
-        for projection in self._projections:
-            projection.follow(self.connection, events)
 
     def _stale(self) -> bool:
         with self.snapshot():

@@ -8,14 +8,10 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bede.errors import Corrupt
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
+from bede.quick import dataclass
 
 #: A state unpacks to at most so many bytes; what claims more was not written by us.
 _MOST = 64 * 1024 * 1024

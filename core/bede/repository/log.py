@@ -161,6 +161,12 @@ def index(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE indexed SET seq = (SELECT max(seq) FROM event)")
 
 
+def unindexed(connection: sqlite3.Connection) -> int:
+    """Return how many events `event_key` has not taken in yet."""
+    taken = connection.execute("SELECT coalesce((SELECT seq FROM indexed), 0)").fetchone()[0]
+    return last(connection) - int(taken)
+
+
 def is_indexed(connection: sqlite3.Connection) -> bool:
     """Tell whether every event can be found by its id; looks at each of them."""
     rows = connection.execute("SELECT seq FROM indexed").fetchall()

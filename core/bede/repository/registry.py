@@ -10,11 +10,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from bede.config import user_folder
 from bede.errors import Conflict, NotFound, Unavailable
+from bede.quick import dataclass
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS project (

@@ -10,11 +10,11 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bede.errors import Corrupt, Internal
 from bede.identity import digest, event_id
+from bede.quick import dataclass, field, replace
 from bede.records import Draft, Event, Place
 from bede.repository import journal, lines, log, schema
 from bede.repository.connection import Connection

@@ -21,6 +21,7 @@ from bede.repository.log import DEFLATED, unpack
 from bede.repository.schema import declare
 
 _LIMIT = 100
+_DEFLATED = frozenset(mark[0] for mark in DEFLATED)
 #: A wider gap in the numbers of arrival ends the walk over events: one edited number must not cost a day.
 _WIDEST = 1000
 #: What is raised on the way by a row whose values make no sense.
@@ -50,7 +51,7 @@ def _decode(text: bytes) -> str:
 
 
 def _verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None) -> Verdict:
-    walk = _Walk(connection)
+    walk = _Walk(connection, anchor[0] if anchor else 0)
     for check in (walk.events, walk.lines, walk.operations, walk.refs, walk.project, walk.strays):
         check()
     if anchor:
@@ -68,8 +69,8 @@ def _verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None) -> V
 class _Walk:
     """The state of one verification; each step trusts only what the steps before recomputed."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: sqlite3.Connection, anchor: int) -> None:
+        self.connection, self.anchor = connection, anchor
         self.findings: list[Finding] = []
         #: Hex ids by arrival number; the first stands for none.
         self.ids: list[str] = ["-"]
@@ -79,7 +80,8 @@ class _Walk:
         self.tips: dict[str, int] = {}
         self.missing: set[int] = set()
         self.purged: set[int] = set()
-        self.hashes: dict[int, str] = {}
+        #: The hash of the operation that is to be held against an anchor.
+        self.witness: str | None = None
         self.head = ZERO
         self.count = 0
         self.arrived = 0
@@ -115,35 +117,33 @@ class _Walk:
         Written for speed, since a history is almost nothing else; what it returns has to go the long way.
         """
         ids, places = self.ids, self.places
-        number, before, spot = len(ids), ids[-1], places[-1]
+        newest, before, (on, at) = len(ids) - 1, ids[-1], places[-1]
         row: tuple[Any, ...]
         for row in rows:
-            seq, identity, kind, parent, merged, actor, source, at, payload, line, position, salt, body = row
+            seq, identity, kind, parent, merged, actor, source, moment, left, line, position, salt, body = row
             try:
-                if merged is not None or seq != number or len(salt) != SALT or type(body) is not bytes or "\n" in kind:
+                if merged is not None or left is not None or seq != newest + 1 or len(salt) != SALT or "\n" in kind:
                     return row
-                if parent != number - 1:
+                if parent != newest:
                     if type(parent) is not int or not 0 < parent < seq:
                         return row
-                    before, spot = ids[parent], places[parent]
-                if spot != (line, position - 1) or ends.get(line) != position - 1:
+                    before, (on, at) = ids[parent], places[parent]
+                if line != on or position != at + 1 or ends[line] != at:
                     return row
-                if body[:1] in DEFLATED:
-                    body = unpack(body)
-                told = sha256(salt + body)
+                payload = sha256(salt + (unpack(body) if body[0] in _DEFLATED else body)).hexdigest()
                 form = (
                     f"bede event 1\nkind {kind}\nparent {before}\nactor {actor}\nsource {source}\n"
-                    f"happened {at}\npayload {told.hexdigest()}\n"
+                    f"happened {moment}\npayload {payload}\n"
                 )
-                if sha256(form.encode()).digest() != identity or payload not in (None, told.digest()):
+                if sha256(form.encode()).digest() != identity:
                     return row
             except _SENSELESS:
                 return row
-            if parent != number - 1:
+            if parent != newest:
                 self.stretches[seq] = (line, position)
-            number, before, spot = number + 1, identity.hex(), (line, position)
+            newest, before, on, at = seq, identity.hex(), line, position
             ids.append(before)
-            places.append(spot)
+            places.append((line, position))
             ends[line] = position
         return None
 
@@ -253,20 +253,20 @@ class _Walk:
 
         Written for speed as `_plain` is.
         """
-        ids, tips, head, count = self.ids, self.tips, self.head, self.count
+        ids, tips, head, count, anchor = self.ids, self.tips, self.head, self.count, self.anchor
         found: tuple[Any, ...] | None = None
         for row in rows:
             number, verb, actor, at, note, moves, last, stored = row
             try:
                 ref, _, rest = moves.partition(" ")
-                old = tips.get(ref, 0)
-                if last != arrived + 1 or number != count + 1 or rest != f"{old} {last}\n" or verb in PURGING:
+                tip = tips.get(ref, 0)
+                if last != arrived + 1 or number != count + 1 or rest != f"{tip} {last}\n" or verb in PURGING:
                     found = row
                     break
                 new = ids[last]
                 form = (
                     f"bede operation 1\nbefore {head}\nnumber {number}\nverb {verb}\nactor {actor}\nat {at}\n"
-                    f"note {note}\n{ref} {ids[old]} {new}\nevent {new}\n"
+                    f"note {note}\n{ref} {ids[tip]} {new}\nevent {new}\n"
                 )
                 if "\n" in note or sha256(form.encode()).digest() != stored:
                     found = row
@@ -275,8 +275,9 @@ class _Walk:
                 found = row
                 break
             tips[ref] = arrived = last
-            count = number
-            self.hashes[number] = head = stored.hex()
+            count, head = number, stored.hex()
+            if number == anchor:
+                self.witness = head
         self.head, self.count, self.arrived = head, count, arrived
         return found
 
@@ -296,7 +297,9 @@ class _Walk:
         ).hex()
         if value != stored.hex():
             self.hold("operation", number, "the hash does not follow from the row and the one before")
-        self.hashes[number] = self.head = stored.hex()
+        self.head = stored.hex()
+        if number == self.anchor:
+            self.witness = self.head
         if verb in PURGING and note:
             told = json.loads(note)
             self.purged.update(seq for seq in told.get("seqs", ()) if type(seq) is int)
@@ -351,8 +354,7 @@ class _Walk:
 
     def anchored(self, number: int, value: str) -> None:
         """Hold the history against an operation that was written down elsewhere."""
-        found = self.hashes.get(number)
-        if found is None:
+        if self.witness is None:
             self.hold("operation", number, "the anchored operation is gone: the history was cut or replaced")
-        elif found != value:
+        elif self.witness != value:
             self.hold("operation", number, "the anchored hash differs: the history was rewritten")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
+from bede.quick import replace
 from bede.records import Draft, Event, Place
 from bede.repository import journal, log, refs
 from bede.repository.connection import Connection
@@ -26,6 +26,10 @@ class Projection(Protocol):
 
     name: str
     version: int
+
+    @property
+    def kinds(self) -> frozenset[str] | None:
+        """Which kinds of events it follows; None for every kind."""
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""
@@ -49,6 +53,14 @@ class Ripening(Projection, Protocol):
 
     def settle(self, connection: sqlite3.Connection, gathered: Any) -> bool:
         """Take in what was made ready, inside a write transaction, unless another writer did; tell whether it was."""
+
+
+def follow(projections: Sequence[Projection], connection: sqlite3.Connection, events: Sequence[Event]) -> None:
+    """Let those projections take in events that follow any of their kinds."""
+    kinds = {event.kind for event in events}
+    for projection in projections:
+        if projection.kinds is None or not kinds.isdisjoint(projection.kinds):
+            projection.follow(connection, events)
 
 
 class Head:
@@ -90,7 +102,8 @@ class Writing(Reading):
         `merged` is the second parent of the first one. A draft whose source is already in the log is left out.
         """
         parent, events = self.find(ref), []
-        known = log.sources_in(self.connection, [draft.source for draft in drafts if draft.source])
+        sources = [draft.source for draft in drafts if draft.source]
+        known = log.sources_in(self.connection, sources) if sources else set()
         for draft in drafts:
             if draft.source in known:
                 continue
@@ -104,16 +117,14 @@ class Writing(Reading):
             self.move(ref, parent)
             self.newest.last = events[-1].seq
             self._events += events
-            for projection in self._projections:
-                projection.follow(self.connection, events)
+            follow(self._projections, self.connection, events)
         return events
 
     def adopt(self, events: Sequence[Event]) -> None:
         """Count events that `union` wrote to this operation, and let every projection follow them."""
         self.newest.last = events[-1].seq
         self._events += [replace(event, body=None) for event in events]
-        for projection in self._projections:
-            projection.follow(self.connection, events)
+        follow(self._projections, self.connection, events)
 
     def move(self, ref: str, new: Place | None) -> None:
         """Let a ref name another event, making it where it is new; None deletes it."""
