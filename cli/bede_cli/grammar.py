@@ -13,15 +13,11 @@ import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bede.errors import UsageError
 from bede.operation import Field, Operation, Parameter
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
+from bede.quick import dataclass
 
 #: What SQLite and other people's JSON readers can hold.
 _MOST = 2**63 - 1

@@ -9,17 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from bede.errors import UsageError
+from bede.quick import dataclass
 from bede.records import Record
 from bede_cli import terminal
 from bede_cli.terminal import Form
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

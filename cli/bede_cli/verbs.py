@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from bede.errors import UsageError
 from bede.operation import Field, Operation, operation
 from bede.operations import VERBS, load
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
+from bede.quick import dataclass
 
 SERVE = "serve"
 #: Every verb and the heading it stands under, in the order of the help page.

@@ -24,17 +24,19 @@ SAME = 0.9
 #: So many characters are compared by likeness; whatever is longer than a statement has to be the same to the letter.
 _COMPARED = 2000
 
-_WORD = re.compile(r"[\w'’.:/-]+")
+# The patterns are compiled when a text needs them, since that takes as long as all the rest of a call: few memories
+# have a twin that is looked at word by word, or are in a script without spaces.
+_WORD = r"[\w'’.:/-]+"
 #: A word that makes another statement of the same words, in English; and the signs for it in Chinese and Japanese.
-_TURNS = re.compile(
+_TURNS = (
     r"\d|n['’]t$|^(?:not?|never|none|nothing|without|cannot|always|all|every|any|only|on|off|before|after|above|"
     r"below|enabled?|disabled?|up|down|true|false|pass(?:es|ed)?|fail(?:s|ed)?|more|less|first|last)$"
 )
-_TURNING = re.compile("[不没沒无無非未否禁]|ない|なし|안|못|없")
+_TURNING = "[不没沒无無非未否禁]|ない|なし|안|못|없"
 
 #: Scripts that write words without spaces, so that a statement takes fewer characters: Thai, Lao, Tibetan, Myanmar,
 #: Khmer, Hangul, kana, Han with its extensions.
-_DENSE = re.compile(
+_DENSE = (
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -139,7 +141,7 @@ def is_statement(text: str) -> bool:
     """Tell whether a summary is long enough to say something: 30 characters with letters, or 12 of a dense script."""
     bare = text.strip()
     letters = sum(char.isalnum() for char in bare)
-    dense = len(_DENSE.findall(bare))
+    dense = 0 if bare.isascii() else len(re.findall(_DENSE, bare))
     return dense >= IDEOGRAPHS or (len(bare) + dense * 2 >= LETTERS and letters * 2 >= len(bare))
 
 
@@ -166,15 +168,14 @@ def find_duplicate(body: dict[str, Any], others: Iterable[tuple[str, dict[str, A
         Rejected: with the reason `duplicate_content`; its details name the other memory and the similarity.
     """
     said = str(body.get("summary", ""))
-    grams, decisive = trigrams(said[:_COMPARED]), telling(said)
     for identity, other in others:
         told = str(other.get("summary", ""))
         # The lengths rule most of them out before anything is computed.
         if not SAME * len(told) - 8 <= len(said) <= len(told) / SAME + 8 or said[_COMPARED:] != told[_COMPARED:]:
             continue
-        if not same_outcome(body, other) or decisive != telling(told):
+        if not same_outcome(body, other) or telling(said) != telling(told):
             continue
-        similarity = overlap(grams, trigrams(told[:_COMPARED]))
+        similarity = overlap(trigrams(said[:_COMPARED]), trigrams(told[:_COMPARED]))
         if similarity >= SAME:
             raise Rejected(
                 f"memory {identity[:12]} of this task already says that",
@@ -187,7 +188,8 @@ def find_duplicate(body: dict[str, Any], others: Iterable[tuple[str, dict[str, A
 
 def telling(text: str) -> list[str]:
     """Return the words that turn a statement into another one: those with digits, negations and quantifiers."""
-    return sorted(word for word in _WORD.findall(text.casefold()) if _TURNS.search(word)) + _TURNING.findall(text)
+    words = re.findall(_WORD, text.casefold())
+    return sorted(word for word in words if re.search(_TURNS, word)) + re.findall(_TURNING, text)
 
 
 def trigrams(text: str) -> set[str]:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bede.quick import dataclass
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -10,15 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bede.errors import UsageError
 from bede.identity import check_agent
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
+from bede.quick import dataclass
 
 #: How a switch is spelt.
 ON, OFF = ("true", "1", "yes", "on"), ("false", "0", "no", "off")

@@ -9,14 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bede.errors import RepositoryNotFound, Unavailable
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
+from bede.quick import dataclass
 
 FOLDER = ".bede"
 DATABASE = "bede.db"

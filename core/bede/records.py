@@ -6,13 +6,9 @@ that leaves through a face knows its schema name and becomes a plain JSON object
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
+from bede.quick import dataclass, field
 
 
 class Record:

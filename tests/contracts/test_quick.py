@@ -5,23 +5,20 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-if TYPE_CHECKING:
-    from dataclasses import dataclass as quick
-else:
-    from bede.quick import dataclass as quick
+from bede import quick
 
 
-@quick(frozen=True, slots=True)
+@quick.dataclass(frozen=True, slots=True)
 class Quick:
     KIND: ClassVar[str] = "kind"
 
     name: str
     size: int = 3
-    parts: tuple[str, ...] = dataclasses.field(default=("a",))
+    parts: tuple[str, ...] = quick.field(default=("a",))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,12 +30,17 @@ class Slow:
     parts: tuple[str, ...] = dataclasses.field(default=("a",))
 
 
-@quick(slots=True)
+@quick.dataclass(slots=True)
 class Loose:
-    names: list[str] = dataclasses.field(default_factory=list)
+    names: list[str] = quick.field(default_factory=list)
+    secret: str = quick.field(default="s", repr=False)
+    first: str = quick.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = self.names[0] if self.names else ""
 
 
-@quick(frozen=True)
+@quick.dataclass(frozen=True, slots=True)
 class Empty:
     pass
 
@@ -67,3 +69,47 @@ def test_what_may_change_is_in_no_set() -> None:
     assert Loose() == Loose() and Loose().names is not Loose().names
     with pytest.raises(TypeError):
         hash(Loose())
+
+
+#: More than are filled before an `__init__` is written.
+MANY = 200
+
+
+def test_fields_are_filled_as_they_say() -> None:
+    one: Any = Loose
+    for _ in range(MANY):
+        made = one(names=["a", "b"])
+        assert (made.names, made.secret, made.first) == (["a", "b"], "s", "a")
+        assert repr(made).endswith("Loose(names=['a', 'b'], first='a')")
+        assert quick.replace(made, names=["c"]) == one(["c"]) == dataclasses.replace(made, names=["c"])
+    assert one.__match_args__ == ("names", "secret")
+    names = {field.name: (field.init, field.repr) for field in dataclasses.fields(one)}
+    assert names == {"names": (True, True), "secret": (True, False), "first": (False, True)}
+
+
+@pytest.mark.parametrize("values", [(), ("n", 3, (), "too many")])
+@pytest.mark.parametrize("named", [{}, {"colour": "red"}, {"name": "twice"}])
+def test_what_does_not_fit_is_told_as_ever(values: tuple[Any, ...], named: dict[str, Any]) -> None:
+    if (values, named) == ((), {"name": "twice"}):
+        assert Quick(**named) == Quick("twice")
+        return
+    with pytest.raises(TypeError) as slow:
+        Slow(*values, **named)
+    for _ in range(2):
+        with pytest.raises(TypeError) as told:
+            Quick(*values, **named)
+        assert str(told.value) == str(slow.value).replace("Slow", "Quick")
+
+
+def test_one_that_is_filled_slowly_is_like_one_that_is_filled_fast() -> None:
+    @quick.dataclass(frozen=True, slots=True)
+    class Fresh:
+        name: str
+        size: int = 3
+
+    class Child(Fresh):
+        """What a class without fields of its own makes of one."""
+
+    made = [Fresh("n", size=number % 3) for number in range(MANY)]
+    assert set(made) == {Fresh("n", 0), Fresh("n", 1), Fresh("n", 2)} and made[0] == made[198]
+    assert (Child("c").name, Child("c").size) == ("c", 3)

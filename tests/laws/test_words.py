@@ -7,7 +7,7 @@ import sqlite3
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bede.projections import words
@@ -166,6 +166,18 @@ def test_camel_case_is_cut_at_its_humps(name: str, parts: list[str]) -> None:
 
 def test_a_long_word_is_cut_and_marked() -> None:
     assert words.tokens("x" * 100) == ["x" * words.WIDEST, words.LONG]
+
+
+@given(st.one_of(MIXED, st.text(st.characters(max_codepoint=127), max_size=60)))
+@example("(a) b_c __d -> e's \x00f\x7fg \x1ch ((i.j..k")
+@example(f"{'x' * 65} fooBar {'y' * 64}")
+def test_a_text_is_indexed_by_its_pieces_and_its_humps(text: str) -> None:
+    body, known = words.indexed(text)
+    found = words.pieces(words.fold(text))
+    cut = [token[: words.WIDEST] for token in found] + [words.LONG] * any(len(token) > words.WIDEST for token in found)
+    more = dict.fromkeys(part[: words.WIDEST] for part in words.humps(text) if part not in cut)
+    assert body.split() == [*cut, *more]
+    assert known == {*cut, *more}
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ SLOW = HEAVY | {
     "inspect",
     "logging",
     "pathlib",
+    "signal",
     "subprocess",
     "threading",
     "tomllib",

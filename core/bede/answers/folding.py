@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from bede.answers.brief import Section, notice_line, sentence
 from bede.projections import notices as board
 from bede.projections.state import State
+from bede.quick import replace
 from bede.records import Place
 from bede.repository import Reading
 

@@ -7,11 +7,11 @@ summary or the command, and each item says which of the three ways brought it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bede.answers.brief import Brief, Section, compose, sentence
 from bede.answers.ranking import find
 from bede.projections.memory import Filter, newest
+from bede.quick import dataclass
 from bede.records import Place, Spans
 from bede.repository import Reading
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bede.answers.quoting import Telling, quote, shares
 from bede.identity import timestamp
 from bede.projections import sessions
+from bede.quick import dataclass, replace
 from bede.records import Record
 from bede.turns import text_of
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -22,6 +21,7 @@ from bede.leases import holding, intents, outbox, scopes
 from bede.leases.clock import Now
 from bede.projections import sessions
 from bede.projections.memory import Filter, text_of
+from bede.quick import dataclass
 from bede.records import Place, Record
 from bede.repository import Reading
 from bede.repository.refs import COORDINATION

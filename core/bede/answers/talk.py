@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from bede.answers import relevance, terms
 from bede.errors import NotFound
 from bede.projections import finding, text, words
 from bede.projections.sessions import Wanted
+from bede.quick import dataclass, replace
 
 if TYPE_CHECKING:
     from bede.projections.vectors import Near

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bede.projections.state import State
+from bede.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

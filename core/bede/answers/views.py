@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bede.identity import timestamp
 from bede.projections.memory import endings
+from bede.quick import dataclass
 from bede.records import Event, Record, Spans
 from bede.repository import Reading
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from bede.answers.brief import safe
 from bede.identity import timestamp
@@ -12,6 +11,7 @@ from bede.leases import holding, intents
 from bede.leases.clock import Now
 from bede.leases.holding import Lease
 from bede.leases.telling import remaining
+from bede.quick import dataclass
 from bede.records import Record
 
 #: Files named of one session in its line, and in its entry; characters of what it was asked.

@@ -80,8 +80,10 @@ def encode(text: str) -> list[int]:
         Corrupt: the packaged ranks are damaged.
         Unavailable: the packaged ranks cannot be read, or tiktoken cannot be loaded.
     """
-    encoding = _encoding()
-    return [token for part in _parts(_clean(text)) for token in encoding.encode_ordinary(part)]
+    encoding, text = _encoding(), _clean(text)
+    if len(text) <= _STRIDE:
+        return encoding.encode_ordinary(text)
+    return [token for part in _parts(text) for token in encoding.encode_ordinary(part)]
 
 
 def widths(text: str) -> list[int]:
@@ -90,7 +92,8 @@ def widths(text: str) -> list[int]:
     Raises:
         Corrupt, Unavailable: see `encode`.
     """
-    return list(map(_widths().__getitem__, encode(text)))
+    known = _widths()
+    return [known[token] for token in encode(text)]
 
 
 def decode(tokens: Sequence[int]) -> str:

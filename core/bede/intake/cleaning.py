@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from bede.quick import replace
 from bede.redact import redact
 from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Rewind, Session, Thought, Usage, What
 

@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bede.answers.tidings import catch_up
 from bede.context import Context
@@ -15,14 +14,10 @@ from bede.intake.belonging import Roots, worktrees
 from bede.intake.running import Keep, Report, Run, recognise, transcripts
 from bede.places import DATABASE, FOLDER, Project
 from bede.projections.sessions import tally
+from bede.quick import dataclass
 from bede.repository import Repository
 from bede.sources.port import Tally, World
 from bede.turnstile import held
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
 
 LOCK = "ingest.lock"
 

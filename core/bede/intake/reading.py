@@ -7,23 +7,20 @@ out of an item before anything else happens to it, so that no state and no curso
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
-from dataclasses import field
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from bede.errors import BadSource
 from bede.intake import files
 from bede.intake.cleaning import cleaned, scrubbed
+from bede.quick import dataclass, field
 from bede.sources import jsonl
 from bede.sources.port import Document, Item, Rewind, Session, Source, Stream, Tally
 from bede.sources.turns import Turn, Turns
 
 if TYPE_CHECKING:
     import tempfile
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
 
 #: What only the fold needs, of a part and of a turn.
 _INNER = ("key", "done")
@@ -106,8 +103,7 @@ class Reader:
             yield from self._stream(cast(Stream, self.source))
         else:
             yield from self._document(cast(Document, self.source))
-        turns = [(name, fold.open()) for name, fold in self.folds.items()]
-        yield [told for name, turn in turns if turn for told in self._written(name, turn)]
+        yield [told for name in self.folds for told in self._so_far(name)]
 
     def _stream(self, source: Stream) -> Iterator[list[Told]]:
         """Yield what a line told once the cursor is behind it, so that state and cursor always say the same."""
@@ -116,8 +112,10 @@ class Reader:
             self._file, at = file, self.cursor.offset
             for spot, record in jsonl.records(file, path, self.cursor, self.tally):
                 if self.cursor.offset != at:
-                    yield told
-                    told, at = [], self.cursor.offset
+                    if told:
+                        yield told
+                        told = []
+                    at = self.cursor.offset
                 try:
                     items = source.take(record, spot, self.state, self.tally)
                     items = items if isinstance(items, list) else list(items)
@@ -134,7 +132,7 @@ class Reader:
         with _in_place(self.path) as path:
             try:
                 for item in self._items(source, path):
-                    yield list(self._tell(item))
+                    yield self._tell(item)
             except FAULTS as error:
                 raise BadSource(f"cannot read {self.path}: {type(error).__name__}: {error}", reason="format") from error
         yield [
@@ -149,7 +147,7 @@ class Reader:
             return source.load(path, self.tally, only=self.only)  # type: ignore[call-arg]
         return source.load(path, self.tally)
 
-    def _tell(self, item: Item) -> Iterator[Told]:
+    def _tell(self, item: Item) -> list[Told]:
         cwd = item.what.cwd if isinstance(item.what, Session) else ""
         item = cleaned(item, self.keeps_thoughts)
         what, session = item.what, item.session
@@ -160,44 +158,47 @@ class Reader:
             self._gone.setdefault(session, set())
         if isinstance(what, Session):
             body = {name: value for name, value in what.to_json().items() if name != "agent" and value}
-            yield from self._so_far(session)
-            yield Told(session, "session", body, at, str(item.line), cwd)
-        elif isinstance(what, Rewind) and self.form == "document":
+            return [*self._so_far(session), Told(session, "session", body, at, str(item.line), cwd)]
+        if not isinstance(what, Rewind):
+            return self._fold(item, at)
+        if self.form == "document":
             self._gone[session].update(what.keys)
-        elif isinstance(what, Rewind):
-            yield from self._so_far(session)
-            yield Told(session, "rewind", {"keys": sorted(what.keys), "whole": False}, at)
-        else:
-            yield from self._fold(item, at)
+            return []
+        return [*self._so_far(session), Told(session, "rewind", {"keys": sorted(what.keys), "whole": False}, at)]
 
-    def _so_far(self, session: str) -> Iterator[Told]:
-        """Yield the turn that is open before something else is told: it stands there however the file was cut."""
+    def _so_far(self, session: str) -> list[Told]:
+        """Return the turn that is open before something else is told: it stands there however the file was cut."""
         fold = self.folds.get(session)
-        if fold is not None and (turn := fold.open()) is not None:
-            yield from self._written(session, turn)
+        turn = fold.open() if fold is not None else None
+        return self._written(session, [turn] if turn else [])
 
-    def _fold(self, item: Item, at: int) -> Iterator[Told]:
-        fold = self.folds.setdefault(item.session, Turns())
-        for turn in fold.take(item):
-            yield from self._written(item.session, turn)
-        if (turn := fold.open()) is not None and "at" not in turn:  # type: ignore[assignment]
+    def _fold(self, item: Item, at: int) -> list[Told]:
+        fold = self.folds.get(item.session)
+        if fold is None:
+            fold = self.folds[item.session] = Turns()
+        done = fold.take(item)
+        if (turn := fold.open()) is not None and "at" not in turn:
             turn.setdefault(_AFTER, at)
+        return self._written(item.session, done) if done else []
 
-    def _written(self, session: str, turn: Turn) -> Iterator[Told]:
-        """Yield a turn without what only the fold needs; none where nothing is left of it."""
-        parts = [
-            {name: value for name, value in part.items() if name not in _INNER}
-            for part in turn["parts"]
-            if self.keeps_thoughts or "thought" not in part
-        ]
-        if parts:
-            body: Turn = {**turn, "parts": parts}
-            after: int = body.pop(_AFTER, 0)
-            if turn.get("origin") == turn["key"]:
-                body["origin"] = "="
-            if "usage" in turn:
-                body["usage"] = {_short(key): tokens for key, tokens in turn["usage"].items()}
-            yield Told(session, "turn", body, body.get("at", after))
+    def _written(self, session: str, turns: Iterable[Turn]) -> list[Told]:
+        """Return turns without what only the fold needs; none of which nothing is left."""
+        found = []
+        for turn in turns:
+            parts = [
+                {name: value for name, value in part.items() if name not in _INNER}
+                for part in turn["parts"]
+                if self.keeps_thoughts or "thought" not in part
+            ]
+            if parts:
+                body: Turn = {**turn, "parts": parts}
+                after: int = body.pop(_AFTER, 0)
+                if turn.get("origin") == turn["key"]:
+                    body["origin"] = "="
+                if "usage" in turn:
+                    body["usage"] = {_short(key): tokens for key, tokens in turn["usage"].items()}
+                found.append(Told(session, "turn", body, body.get("at", after)))
+        return found
 
 
 def form(source: Source, path: Path) -> Literal["stream", "document"]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bede.errors import BadSource, BedeError, Corrupt, Unavailable
 from bede.intake import files
@@ -20,15 +18,11 @@ from bede.intake.reading import FAULTS, Reader, form
 from bede.intake.sorting import Sorting
 from bede.intake.writing import Writer
 from bede.projections import sessions
+from bede.quick import dataclass, field
 from bede.repository import Repository, cursors
 from bede.sources import AGENTS, guests, source
 from bede.sources.homes import is_absent
 from bede.sources.port import Source, Tally, World
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
 
 #: So many cursors of files that had nothing for the project are written in one transaction.
 CURSORS = 500

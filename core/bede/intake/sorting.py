@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from bede.intake.reading import Told
 
 #: So many turns, or characters of them, are written in one transaction.
-TURNS, CHARACTERS = 256, 2_000_000
+TURNS, CHARACTERS = 512, 2_000_000
 #: Most characters of a file that are held back; beyond that the file is read a second time, if it is the project's.
 HELD = 16_000_000
 
@@ -142,6 +142,8 @@ class Sorting:
 
 def _size(item: Told) -> int:
     """Return about how many characters an item has."""
-    parts = item.body.get("parts", ())
-    edits = [edit for part in parts for edit in (*part.get("edits", ()), *part.get("changed", ()))]
-    return 200 + sum(len(value) for each in (*parts, *edits) for value in each.values() if isinstance(value, str))
+    size = 200
+    for part in item.body.get("parts", ()):
+        for each in (part, *part.get("edits", ()), *part.get("changed", ())):
+            size += sum([len(value) for value in each.values() if isinstance(value, str)])
+    return size

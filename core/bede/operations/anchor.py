@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -13,6 +12,7 @@ from bede.context import Context
 from bede.errors import Unavailable
 from bede.identity import timestamp
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 
 

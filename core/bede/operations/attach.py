@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.agents.wiring import Scope
@@ -10,6 +9,7 @@ from bede.context import Context
 from bede.errors import UsageError
 from bede.installing import Installed, each, exits, job, passing
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 
 

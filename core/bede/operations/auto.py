@@ -9,7 +9,6 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,6 +22,7 @@ from bede.errors import BedeError, Busy, Corrupt, TooNew, Unavailable, UsageErro
 from bede.identity import check_task
 from bede.operation import Field, operation
 from bede.projections.memory import Filter, newest
+from bede.quick import dataclass, replace
 from bede.records import Draft, Record
 from bede.redact import redact_value
 

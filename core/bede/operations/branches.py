@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.answers.views import gist
 from bede.context import Context
 from bede.identity import timestamp
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository.lines import beyond
 from bede.repository.refs import TRACKED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from bede.answers.brief import compose
@@ -13,6 +12,7 @@ from bede.engines import tokens
 from bede.errors import UsageError
 from bede.leases.keys import Ground
 from bede.operation import Field, operation
+from bede.quick import dataclass, replace
 from bede.records import Record
 
 #: Most files of one brief.

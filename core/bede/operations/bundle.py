@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -14,6 +13,7 @@ from bede.context import Context
 from bede.errors import RepositoryNotFound, UsageError
 from bede.identity import timestamp
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import Reading
 from bede.repository.union import lookup

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sqlite3
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import bede
@@ -14,6 +13,7 @@ from bede.errors import ERRORS
 from bede.operation import Field, operation
 from bede.projections import PROJECTIONS
 from bede.projections.memory import KINDS
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository.schema import FORMAT, MIN_READER, MIN_WRITER
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.context import Context
 from bede.errors import UsageError
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository.refs import is_branch
 

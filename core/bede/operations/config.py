@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -11,6 +10,7 @@ from bede.config import SETTINGS, declared
 from bede.context import Context
 from bede.errors import Unavailable, UsageError
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from bede.answers.brief import compose
@@ -12,6 +11,7 @@ from bede.context import Context
 from bede.engines import tokens
 from bede.operation import Field, operation
 from bede.projections.state import state_at
+from bede.quick import dataclass, replace
 from bede.records import Record
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.agents.wiring import Scope
 from bede.context import Context
 from bede.installing import Installed, each, exits, job
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 
 

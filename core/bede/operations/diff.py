@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bede.answers.threeway import Change, changes
@@ -10,6 +9,7 @@ from bede.answers.views import Line, line
 from bede.context import Context
 from bede.operation import Field, operation
 from bede.projections.state import state_at
+from bede.quick import dataclass
 from bede.records import Event, Place, Record, Spans
 from bede.repository import Reading
 from bede.repository.lines import beyond

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,6 +23,7 @@ from bede.places import DATABASE, FOLDER
 from bede.projections.memory import Filter, newest
 from bede.projections.sessions import Wanted
 from bede.projections.state import state_at
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import registry
 from bede.repository.connection import has_text_search

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,6 +16,7 @@ from bede.identity import timestamp
 from bede.operation import Field, operation
 from bede.places import registered
 from bede.projections.notices import steps
+from bede.quick import dataclass
 from bede.records import Record
 from bede.turnstile import held
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.arbitration import public
@@ -10,6 +9,7 @@ from bede.context import Context
 from bede.errors import Conflict, UsageError
 from bede.identity import check_branch
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import Reading
 from bede.repository.refs import MAIN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -14,6 +13,7 @@ from bede.identity import instant, timestamp
 from bede.intake.running import Report
 from bede.operation import Field, operation
 from bede.projections.sessions import tally
+from bede.quick import dataclass, replace
 from bede.records import Record
 from bede.sources import AGENTS, guests
 

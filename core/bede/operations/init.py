@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -15,6 +14,7 @@ from bede.errors import BedeError, Conflict, RepositoryNotFound, Unavailable, Us
 from bede.operation import Field, operation
 from bede.places import DATABASE, FOLDER, Project, find_project, home_of
 from bede.projections import PROJECTIONS
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import Repository, registry
 

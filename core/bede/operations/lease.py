@@ -6,7 +6,6 @@ import random
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from bede.answers.tidings import settle
@@ -21,6 +20,7 @@ from bede.leases.holding import Holder, Lease
 from bede.leases.keys import Ground
 from bede.leases.telling import told
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 from bede.redact import redact
 from bede.repository import Reading

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, ClassVar
 
@@ -11,6 +10,7 @@ from bede.context import Context
 from bede.errors import UsageError
 from bede.identity import timestamp
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Entry, Record
 from bede.repository import Reading
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from bede.answers.threeway import Change, changes
@@ -11,6 +10,7 @@ from bede.errors import Conflict, UsageError
 from bede.operation import Field, operation
 from bede.projections.memory import endings, holders
 from bede.projections.state import state_at
+from bede.quick import dataclass, replace
 from bede.records import Draft, Event, Place, Record, Spans
 from bede.redact import redact_value
 from bede.repository import Reading, Writing

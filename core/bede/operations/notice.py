@@ -6,7 +6,6 @@ import json
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,6 +16,7 @@ from bede.exchange.running import ranked
 from bede.identity import canonical, timestamp
 from bede.operation import Field, operation
 from bede.projections.notices import Notice, Posted, by_ids, posted
+from bede.quick import dataclass, replace
 from bede.records import Record
 from bede.redact import redact
 from bede.repository import Reading

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -12,6 +11,7 @@ from bede.errors import NotFound
 from bede.identity import timestamp
 from bede.operation import Field, operation
 from bede.places import DATABASE, FOLDER
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import registry
 

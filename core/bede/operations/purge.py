@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.context import Context
 from bede.errors import Busy, Conflict, Unavailable, UsageError
 from bede.leases import intents, outbox
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Event, Record
 from bede.repository import Reading
 from bede.repository.refs import COORDINATION

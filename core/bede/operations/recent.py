@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.answers.said import Turn, turns, within
 from bede.context import Context
 from bede.operation import Field, operation
 from bede.projections import sessions
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import Reading
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from bede.answers.meaning import guests
 from bede.context import Context
 from bede.operation import operation
 from bede.projections import PROJECTIONS
+from bede.quick import dataclass
 from bede.records import Record
 
 

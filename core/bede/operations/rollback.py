@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from bede.answers.views import Line, line
@@ -10,6 +9,7 @@ from bede.context import Context
 from bede.errors import Conflict, NotFound
 from bede.operation import Field, operation
 from bede.projections.state import state_at
+from bede.quick import dataclass
 from bede.records import Place, Record
 from bede.repository import Reading
 from bede.repository.lines import beyond

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,6 +16,7 @@ from bede.context import Context
 from bede.errors import BedeError, Unavailable, UsageError
 from bede.identity import instant, timestamp
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 from bede.redact import redact
 from bede.timers import timers

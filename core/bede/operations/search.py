@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from bede.answers.ranking import find
@@ -17,6 +16,7 @@ from bede.operation import Field, operation
 from bede.projections import sessions
 from bede.projections.memory import KINDS, Filter, Kind, newest
 from bede.projections.sessions import Wanted
+from bede.quick import dataclass, replace
 from bede.records import Record, Spans
 from bede.repository import Reading
 

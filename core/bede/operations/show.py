@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bede.context import Context
 from bede.identity import timestamp
 from bede.operation import Field, operation
 from bede.projections.memory import endings
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import Reading
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 import sqlite3
-from dataclasses import dataclass
+import sys
 from typing import Annotated, ClassVar
 
 import bede
@@ -12,6 +11,7 @@ from bede.answers.views import Memory, memories
 from bede.context import Context
 from bede.operation import Field, operation
 from bede.projections.state import State, state_at
+from bede.quick import dataclass
 from bede.records import Record
 from bede.repository import Reading
 from bede.repository.schema import FORMAT
@@ -96,7 +96,7 @@ def _versions(project: dict[str, object], read_only: bool) -> Versions:
     newer = max(int(str(project[name])) for name in ("format_version", "min_writer_version")) > FORMAT
     return Versions(
         bede=bede.__version__,
-        python=platform.python_version(),
+        python=sys.version.split()[0],
         sqlite=sqlite3.sqlite_version,
         code_format=FORMAT,
         file_format=int(str(project["format_version"])),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
@@ -16,6 +14,7 @@ from bede.errors import BedeError, Rejected, UsageError
 from bede.identity import canonical
 from bede.operation import Field, operation
 from bede.projections.memory import KINDS, Filter, Kind, endings, holders, newest
+from bede.quick import dataclass
 from bede.records import Draft, Record, Spans
 from bede.redact import redact_value
 from bede.repository import Reading, Writing
@@ -187,6 +186,8 @@ def _words(command: str) -> list[str]:
         found = json.loads(command)
         if isinstance(found, list) and found and all(isinstance(word, str) for word in found):
             return found
+    import shlex
+
     try:
         return shlex.split(command)
     except ValueError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from bede.context import Context
 from bede.errors import Conflict, NotFound
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Entry, Move, Record
 from bede.repository import Reading, Writing
 from bede.repository.refs import is_branch

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from bede.context import Context
 from bede.errors import Corrupt, UsageError
 from bede.operation import Field, operation
+from bede.quick import dataclass
 from bede.records import Record
 
 

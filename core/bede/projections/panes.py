@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
 from bede.projections import text
 from bede.projections.windows import SIZE, Stream, Window, shown
+from bede.quick import dataclass
 from bede.repository import log
 from bede.turns import text_of
 
 #: The index's name, how many turns or characters wait for one another, and most turns and characters at once.
 NAME = "pane"
-BATCH, CHARACTERS, CHUNK, MOST = 64, 64 * 1024, 500, 4 * 1024 * 1024
+BATCH, CHARACTERS, CHUNK, MOST = 64, 64 * 1024, 512, 4 * 1024 * 1024
 #: Most characters of a text that is kept in mind until it is cut.
 KEPT = 16 * 1024
 #: Texts by the id of their event. An id is made of what is said, so none of them can be wrong.

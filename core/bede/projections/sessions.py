@@ -12,10 +12,10 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from bede.projections import panes
+from bede.quick import dataclass
 from bede.records import Event
 from bede.repository import log
 from bede.turns import text_of

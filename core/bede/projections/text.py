@@ -13,11 +13,11 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, product
 
 from bede.projections import holding, words
 from bede.projections.words import Scale, Sought
+from bede.quick import dataclass
 
 #: The index of memories; whoever keeps another says its name, which its tables begin with.
 NAME = "text"
@@ -111,9 +111,9 @@ def prepare(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]], nam
     bodies: list[tuple[int, str]] = []
     chars = 0
     for seq, text in rows:
-        found = words.tokens(_storable(text))
-        used.update(found)
-        bodies.append((seq, " ".join(found)))
+        body, found = words.indexed(_storable(text))
+        used |= found
+        bodies.append((seq, body))
         chars += len(text)
     listed = json.dumps(
         sorted([token for token in used if (token.isascii() and token.isalnum()) or words.is_word(token)])

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from bede.quick import dataclass
 
 SIZE, STEP = 256, 224
 #: Bytes of UTF-8 inside which no character begins.

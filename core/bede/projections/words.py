@@ -12,7 +12,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+
+from bede.quick import dataclass
 
 WIDEST = 64
 """A longer word is indexed by its first 64 characters, and its row is marked with LONG."""
@@ -53,6 +54,8 @@ _PLAIN = r"[a-z0-9]+"
 _HARD = frozenset("#$%&*+<=>@[\\]^{|}~")
 _PUNCT = r"[!-/:-@\[-`{-~]"
 _ASCII = rf"[a-z0-9]+|[#$%&*+<=>@\[\\\]^{{|}}~]|{_PUNCT}(?:(?={_PUNCT})|(?<={_PUNCT}{{2}}))"
+_MARKS = tuple(map(chr, (*range(0x21, 0x30), *range(0x3A, 0x41), *range(0x5B, 0x61), *range(0x7B, 0x7F))))
+_LONE = rf"[!\"'(),\-./:;?_`](?<!{_PUNCT}.)(?!{_PUNCT})"
 _CLASSES = r"w+|c|kd?|d|(?=[LVT])L?V?T?|h|s(?=[sh])|(?<=[sh])s"
 _CAPITAL = r"[A-Z](?<=[A-Za-z0-9][A-Z])"
 _HUMPS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
@@ -70,7 +73,8 @@ STOP = frozenset(_STOP.split())
 """Words that find nothing by themselves unless a query has no others."""
 
 
-class Term(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Term:
     """One thing to look for: a word by its stem, or a piece of text exactly as it stands when stem is empty."""
 
     text: str
@@ -78,7 +82,8 @@ class Term(NamedTuple):
     tokens: tuple[str, ...]
 
 
-class Question(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Question:
     """A query as it is looked for: whole (needle, and its tokens) and in parts (terms).
 
     The needle is empty when folding leaves nothing, as for a lone accent; then raw is all there is.
@@ -142,6 +147,7 @@ def _kind(code: int) -> str:
 
 _FOLDS = _Folds()
 _KINDS = _Kinds()
+_CONTROLS = dict.fromkeys((*range(0x20), 0x7F), " ")
 _BLANKS = dict.fromkeys((9, 10, 11, 12, 13, 28, 29, 30, 31), " ")
 
 
@@ -202,15 +208,32 @@ def _names(text: str) -> Iterator[str]:
 
 def tokens(text: str) -> list[str]:
     """Return everything a text is indexed by: its pieces in order, then camelCase parts and the LONG mark."""
-    found = pieces(fold(text))
-    if max(map(len, found), default=0) > WIDEST:
-        found = [token[:WIDEST] for token in found]
-        found.append(LONG)
-    parts = humps(text)
-    if parts:
-        known = set(found)
-        found += [part[:WIDEST] for part in dict.fromkeys(parts) if part not in known]
-    return found
+    return indexed(text)[0].split()
+
+
+def indexed(text: str) -> tuple[str, set[str]]:
+    """Return everything a text is indexed by with blanks between, and all that is among it."""
+    body = _spaced(fold(text))
+    known = set(body.split())
+    if max(map(len, known), default=0) > WIDEST:
+        body = " ".join([*(token[:WIDEST] for token in body.split()), LONG])
+        known = set(body.split())
+    parts = [part[:WIDEST] for part in dict.fromkeys(humps(text)) if part not in known]
+    known.update(parts)
+    return " ".join([body, *parts]), known
+
+
+def _spaced(folded: str) -> str:
+    """Return the pieces of folded text with blanks between: of ASCII, much sooner than they could be listed."""
+    if not folded.isascii():
+        return " ".join(pieces(folded))
+    if not folded.isprintable():
+        folded = folded.translate(_CONTROLS)
+    spaced = re.sub(_LONE, " ", folded)
+    for mark in _MARKS:
+        if mark in spaced:
+            spaced = spaced.replace(mark, f" {mark} ")
+    return spaced
 
 
 def around(part: str, folded: str) -> list[str]:

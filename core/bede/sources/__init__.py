@@ -61,15 +61,16 @@ def _offered(folder: str, name: str) -> Iterator[str]:
     """Yield the agents whose formats a package offers, by what it was installed with."""
     try:
         place = os.path.join(folder, name, "entry_points.txt")  # noqa: PTH118
-        with open(place, encoding="utf-8", errors="replace") as file:
-            section = ""
-            for line in map(str.strip, file):
-                if line.startswith("["):
-                    section = line.strip("[] ")
-                elif section == GROUP and "=" in line and line[0] not in "#;":
-                    yield line.partition("=")[0].strip()
+        with open(place, "rb", buffering=0) as file:
+            found = file.read()
     except OSError:
         return
+    section = ""
+    for line in map(str.strip, found.decode("utf-8", "replace").splitlines()) if GROUP.encode() in found else ():
+        if line.startswith("["):
+            section = line.strip("[] ")
+        elif section == GROUP and "=" in line and line[0] not in "#;":
+            yield line.partition("=")[0].strip()
 
 
 def source(agent: str) -> Source:

@@ -11,14 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from bede.quick import dataclass
 from bede.sources.port import Spot, Tally
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from bede.quick import dataclass
 
 #: A longer line is counted and passed over, unread: no agent writes one, and memory is bounded.
 LONGEST = 64 * 1024 * 1024

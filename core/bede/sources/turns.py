@@ -29,29 +29,32 @@ class Turns:
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self.state: dict[str, Any] = state if state else {"open": None, "waiting": []}
 
-    def take(self, item: Item) -> Iterator[Turn]:
-        """Take in an item; yield the turns that it finished, and earlier ones, whole again, that it completed."""
+    def take(self, item: Item) -> list[Turn]:
+        """Take in an item; return the turns that it finished, and earlier ones, whole again, that it completed."""
         what = item.what
-        if isinstance(what, Result):
-            yield from self._result(item, what)
-        elif isinstance(what, Usage):
+        if isinstance(what, Usage):
             self._usage(item, what)
+        elif isinstance(what, (Thought, Call)):
+            return self._add(item, what)
+        elif isinstance(what, Result):
+            return self._result(item, what)
+        elif isinstance(what, Reply):
+            return self._reply(item, what)
         elif isinstance(what, Prompt):
-            yield from self._begin(item, what.speaker, {"text": what.text})
+            done = self._begin(item, what.speaker, {"text": what.text})
             if what.images:
                 self.state["open"]["images"] = what.images
-        elif isinstance(what, Reply):
-            yield from self._reply(item, what)
-        elif isinstance(what, (Thought, Call)):
-            yield from self._add(item, what)
+            return done
+        return []
 
     def open(self) -> Turn | None:
         """Return the turn that is not finished yet, as far as it goes."""
         turn: Turn | None = self.state["open"]
         return turn
 
-    def _begin(self, item: Item, by: str, part: dict[str, Any]) -> Iterator[Turn]:
-        yield from self._close()
+    def _begin(self, item: Item, by: str, part: dict[str, Any]) -> list[Turn]:
+        """Begin a turn; return the one before, which is finished."""
+        done = self._close()
         turn = {"key": item.key, "by": by, "line": item.line, "parts": [{"key": item.key, **part}]}
         if item.at is not None:
             turn.update(at=item.at, until=item.at, precision=item.precision)
@@ -64,35 +67,38 @@ class Turns:
         if item.is_replayed:
             turn["replayed"] = True
         self.state["open"] = turn
+        return done
 
-    def _close(self) -> Iterator[Turn]:
+    def _close(self) -> list[Turn]:
         turn = self.state["open"]
-        if turn is not None:
-            self.state["open"] = None
-            if any(map(_is_pending, turn["parts"])):
-                self.state["waiting"] = [*self.state["waiting"][1 - WAITING :], turn]
-            yield turn
+        if turn is None:
+            return []
+        self.state["open"] = None
+        if any(map(_is_pending, turn["parts"])):
+            self.state["waiting"] = [*self.state["waiting"][1 - WAITING :], turn]
+        return [turn]
 
-    def _reply(self, item: Item, what: Reply) -> Iterator[Turn]:
-        turn = self.state["open"]
+    def _reply(self, item: Item, what: Reply) -> list[Turn]:
+        turn, done = self.state["open"], list[Turn]()
         fits = turn is not None and turn["by"] == "assistant" and all("thought" in part for part in turn["parts"])
         if fits:
             self._append(item, {"text": what.text})
         else:
-            yield from self._begin(item, "assistant", {"text": what.text})
+            done = self._begin(item, "assistant", {"text": what.text})
         if what.model:
             self.state["open"]["model"] = what.model
         if what.is_error:
             self.state["open"]["is_error"] = True
+        return done
 
-    def _add(self, item: Item, what: Thought | Call) -> Iterator[Turn]:
+    def _add(self, item: Item, what: Thought | Call) -> list[Turn]:
         part = {"thought": what.text} if isinstance(what, Thought) else _call(what)
         turn = self.state["open"]
         is_next = isinstance(what, Thought) and turn and any("thought" not in known for known in turn["parts"])
         if turn is None or turn["by"] != "assistant" or is_next or _is_full(turn):
-            yield from self._begin(item, "assistant", part)
-        else:
-            self._append(item, part)
+            return self._begin(item, "assistant", part)
+        self._append(item, part)
+        return []
 
     def _append(self, item: Item, part: dict[str, Any]) -> None:
         turn = self.state["open"]
@@ -102,23 +108,23 @@ class Turns:
             turn.setdefault("precision", item.precision)
             turn["until"] = max(item.at, turn.get("until", item.at))
 
-    def _result(self, item: Item, what: Result) -> Iterator[Turn]:
-        turn = self.state["open"]
+    def _result(self, item: Item, what: Result) -> list[Turn]:
+        turn, done = self.state["open"], list[Turn]()
         if turn is not None and _settle(turn, item, what):
-            return
+            return done
         for number, waiting in enumerate(reversed(self.state["waiting"]), 1):
             if _settle(waiting, item, what):
                 if not any(map(_is_pending, waiting["parts"])):
                     del self.state["waiting"][-number]
-                yield waiting
-                return
+                return [waiting]
         if what.edits or what.output:
             alone = {"call": what.call, "tool": "", "target": ""}
             if turn is None or turn["by"] != "assistant":
-                yield from self._begin(item, "assistant", alone)
+                done = self._begin(item, "assistant", alone)
             else:
                 self._append(item, alone)
             _settle(self.state["open"], item, what)
+        return done
 
     def _usage(self, item: Item, what: Usage) -> None:
         turn = self.state["open"] or (self.state["waiting"] or [None])[-1]

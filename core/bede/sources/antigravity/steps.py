@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bede.quick import dataclass, field
 from bede.sources.pi.entry import moment
 from bede.sources.pi.tools import string
 from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Sort, Thought, What, tail

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from zlib import crc32
 
 from bede import sessions
+from bede.quick import dataclass
 from bede.sources.port import Item, Rewind, Session, Spot, Usage, What
 
 AGENT = "claude-code"
@@ -30,7 +31,8 @@ _LONGEST_ID, _LONGEST_TEXT = 200, 4096
 _VERSION, _MODEL, _CWD, _BRANCH, _PARENT, _ORIGIN, TITLE, RANK, TOLD = range(9)
 
 
-class Frame(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Frame:
     """What all items of one record share."""
 
     session: str

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bede.quick import dataclass, field
 from bede.sources.port import Item, Prompt, Rewind, Session, Tally, Usage, What
 
 AGENT = "codex"

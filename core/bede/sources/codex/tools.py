@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
+from bede.quick import dataclass
 from bede.sources import patch
 from bede.sources.port import Edit, Sort
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bede.errors import BadSource
+from bede.quick import dataclass, field, replace
 from bede.sessions import session_of
 from bede.sources import jsonl
 from bede.sources.port import (

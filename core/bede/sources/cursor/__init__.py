@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource, BedeError
+from bede.quick import dataclass, field, replace
 from bede.sessions import parent_of, session_of
 from bede.sources import homes, jsonl
 from bede.sources.cursor import vscdb

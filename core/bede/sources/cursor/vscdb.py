@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bede.errors import BadSource, BedeError
+from bede.quick import dataclass, field
 from bede.sources.foreign import Foreign, opened
 from bede.sources.port import (
     Call,

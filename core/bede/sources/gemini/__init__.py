@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from bede.errors import BadSource, Unavailable
+from bede.quick import dataclass, field
 from bede.sessions import session_of
 from bede.sources import homes, jsonl
 from bede.sources.gemini.text import instant, parts, texts

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from bede.quick import dataclass, field, replace
 from bede.sources import patch
 from bede.sources.loose import dict_of, list_of, quoted, text_of
 from bede.sources.port import (

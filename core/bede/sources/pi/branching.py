@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bede.quick import replace
 from bede.sessions import parent_of, session_of
 from bede.sources.pi.entry import moment, tell
 from bede.sources.pi.tools import string, table

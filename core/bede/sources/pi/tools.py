@@ -8,9 +8,9 @@ patches, one a file.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Literal
 
+from bede.quick import replace
 from bede.sources.port import Call, Edit, Sort
 
 #: Tool → what it does, and the arguments that tell what it is called upon, the first that is there.
