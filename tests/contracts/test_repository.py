@@ -630,6 +630,20 @@ class TestText(ProjectionContract):
         self.fill(store, 64)
         assert self.waiting(store) < 64
 
+    def test_a_text_that_is_purged_while_it_waits_never_comes_in(self, store):
+        self.fill(store, 130)
+        assert 0 < self.waiting(store) < 64
+        with store.write("purge", "ada", AT) as writing:
+            assert writing.purge([2, 130]) == 2
+        self.fill(store, 64)
+        assert self.waiting(store) < 64
+        run = store.connection.execute
+        assert run("SELECT rows FROM text_state").fetchone() == run(
+            "SELECT count(*) FROM event WHERE kind IN ('note', 'decision', 'run', 'status_update',"
+            " 'discovered_constraint') AND body IS NOT NULL AND seq <= (SELECT upto FROM text_state)"
+        ).fetchone()
+        run("INSERT INTO text_words (text_words) VALUES ('integrity-check')")
+
     def test_texts_are_taken_in_on_a_disk_without_locks(self, store):
         store.path.with_name("ripening.lock").mkdir()
         self.fill(store)
@@ -680,6 +694,9 @@ class TestNotices(ProjectionContract):
     """The projection of notices and of their exchange."""
 
     projection = PROJECTIONS[4]
+
+    def lay(self, store):
+        self.projection.follow(store.connection, ())
 
     def draft(self, number):
         from bede.projections.notices import Notice, body_of

@@ -38,7 +38,7 @@ _LAST = 253_402_300_799_999_999
 _BATCH = 500
 
 _TABLES = (
-    """CREATE TABLE notice (      -- derived: one row an event
+    """CREATE TABLE IF NOT EXISTS notice (      -- derived: one row an event
   seq INTEGER PRIMARY KEY,
   id TEXT NOT NULL,
   author TEXT NOT NULL,
@@ -49,13 +49,13 @@ _TABLES = (
   digest BLOB NOT NULL,         -- of what never changes in it
   mark TEXT NOT NULL            -- stands for the words it came with, where a secret was taken out; else ''
 ) STRICT""",
-    """CREATE TABLE notice_clearing (  -- derived: one row an event
+    """CREATE TABLE IF NOT EXISTS notice_clearing (  -- derived: one row an event
   id TEXT NOT NULL,
   at INTEGER NOT NULL,
   seq INTEGER NOT NULL,
   PRIMARY KEY (id, at, seq)
 ) STRICT, WITHOUT ROWID""",
-    """CREATE TABLE exchange_step (    -- derived: one row an event
+    """CREATE TABLE IF NOT EXISTS exchange_step (    -- derived: one row an event
   seq INTEGER PRIMARY KEY,
   self TEXT NOT NULL,           -- as which peer this machine took part
   peer TEXT NOT NULL,           -- whom it was about
@@ -143,9 +143,7 @@ class Notices:
     version = 2
 
     def create(self, connection: sqlite3.Connection) -> None:
-        """Lay the empty tables."""
-        for statement in _TABLES:
-            connection.execute(statement)
+        """Leave it to the first notice, as most projects have none."""
 
     def drop(self, connection: sqlite3.Connection) -> None:
         """Remove the tables."""
@@ -154,6 +152,8 @@ class Notices:
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take in notices, clearings and steps; a body of another shape, which no verb here writes, says nothing."""
+        for statement in _TABLES:
+            connection.execute(statement)
         for event in events:
             take = _TAKE.get(event.kind)
             if take and event.body:
@@ -161,6 +161,8 @@ class Notices:
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Remove what these events said."""
+        if not _is_laid(connection):
+            return
         seqs = [(event.seq,) for event in events]
         for table in ("notice", "notice_clearing", "exchange_step"):
             connection.executemany(f"DELETE FROM {table} WHERE seq = ?", seqs)
@@ -244,8 +246,10 @@ _SELECT = (
 
 
 def _is_laid(connection: sqlite3.Connection) -> bool:
-    """Tell whether the file has these tables: an older one, open for reading only, has none yet."""
-    query = "SELECT 1 FROM projection WHERE name = 'notices' AND version = ?"
+    """Tell whether the file has these tables: one without notices has none, nor an older one, open for reading only."""
+    query = (
+        "SELECT 1 FROM projection p JOIN sqlite_master t ON t.name = 'notice' WHERE p.name = 'notices' AND version = ?"
+    )
     return connection.execute(query, (Notices.version,)).fetchone() is not None
 
 
@@ -321,6 +325,8 @@ def newest(connection: sqlite3.Connection, self: str, peer: str) -> Step | None:
 
 def _step(connection: sqlite3.Connection, rest: str, *values: object) -> Step | None:
     """Return the first of the steps that were taken here; those that a bundle tells of were not."""
+    if not _is_laid(connection):
+        return None
     query = (
         "SELECT seq, outcome, reason, sequence, digest, sent_at, at FROM exchange_step"
         f" WHERE self = ?1 AND peer = ?2 AND {rest}"
@@ -332,6 +338,8 @@ def _step(connection: sqlite3.Connection, rest: str, *values: object) -> Step | 
 
 def steps(connection: sqlite3.Connection, self: str, limit: int) -> list[int]:
     """Return the events of the newest steps that were taken here, newest first."""
+    if not _is_laid(connection):
+        return []
     query = "SELECT seq FROM exchange_step WHERE self = ? ORDER BY seq DESC"
     is_brought = journal.brought(connection)
     rows = connection.execute(query, (self,))
