@@ -32,6 +32,7 @@ from bede.operations.reindex import reindex
 from bede.operations.rollback import rollback
 from bede.operations.store import store
 from bede.projections import PROJECTIONS
+from bede.projections.memory import Memory
 from bede.repository import Repository
 
 Tell = Callable[..., None]
@@ -111,6 +112,8 @@ def _check(folder: Path, told: set[tuple[str, str]]) -> None:
         verdict = repository.verify()
         assert verdict.findings == (), verdict.findings
         assert repository.integrity() == ["ok"]
+        with repository.write("store", "ada", 1) as writing:
+            Memory().catch_up(writing.connection, writing.newest.last)
         with repository.snapshot() as reading:
             run = reading.connection.execute
             events = {row[0].hex() for row in run("SELECT id FROM event")}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from journeys.crowd import together
+from laws.histories import catch_up
 
 from bede.errors import Busy
 from bede.projections import PROJECTIONS
@@ -51,6 +52,7 @@ def test_eight_append_and_nothing_is_lost(project, memory):
         own = [events[identity].seq for identity in member["did"]]
         assert own == sorted(own)
     _check(memory, 801, 801)
+    catch_up(memory)
     with closing(sqlite3.connect(project / ".bede" / "bede.db")) as connection:
         assert connection.execute("SELECT count(*) FROM memory").fetchone() == (800,)
 
@@ -72,6 +74,7 @@ def test_of_decisions_in_a_race_one_holds(project, memory):
     done = together(project, "decide", EIGHT, 10)
     ids = [identity for member in done for identity in member["did"]]
     assert len(ids) == 80
+    catch_up(memory)
     with closing(sqlite3.connect(project / ".bede" / "bede.db")) as connection:
         query = "SELECT count(*) FROM memory WHERE seq NOT IN (SELECT target FROM ending)"
         assert connection.execute(query).fetchone() == (1,)

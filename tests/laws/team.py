@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from laws.histories import AGENTS, AT, Step, ancestors, parents
+from laws.histories import AGENTS, AT, Step, ancestors, catch_up, parents
 
 from bede.context import Context
 from bede.errors import Conflict, NotFound, Rejected
@@ -20,14 +20,14 @@ from bede.operations.merge import merge
 from bede.operations.rollback import rollback
 from bede.operations.store import store
 from bede.operations.undo import undo
-from bede.projections.memory import KINDS
+from bede.projections.rows import KINDS
 from bede.records import Event
 from bede.repository import Repository
 from bede.repository.refs import is_branch
 
 #: Three of a sort are enough to collide, and few enough to meet again.
 _NAMES = ("one", "two", "three")
-LINEAR = ("decide", "decide", "say", "status", "hand", "bind", "free", "run", "run", "join", "plan", "note")
+LINEAR = ("sweep", "decide", "decide", "say", "status", "hand", "bind", "free", "run", "run", "join", "plan", "note")
 BRANCHING = (*LINEAR, "fork", "fork", "rollback", "merge", "merge", "merge", "undo")
 
 
@@ -89,10 +89,15 @@ class Team:
         self._store(context, "task", two)
 
     def _note(self, context: Context, one: int, two: int) -> None:
-        self._store(context, "note", two)
+        self._store(context, "note", two, tags=[_NAMES[one % 3]], labels=[f"about:{_NAMES[two % 3]}"])
 
     def _bind(self, context: Context, one: int, two: int) -> None:
         self._store(context, "discovered_constraint", two)
+
+    def _sweep(self, context: Context, one: int, two: int) -> None:
+        """Let no memory wait any longer; those that come afterwards do."""
+        if two % 3 == 0:
+            catch_up(context.repository)
 
     def _free(self, context: Context, one: int, two: int) -> None:
         with context.repository.snapshot() as reading:

@@ -22,7 +22,7 @@ from bede.arbitration import (
     trigrams,
 )
 from bede.errors import Rejected
-from bede.projections.memory import KINDS
+from bede.projections.rows import KINDS
 
 GOOD: dict[str, Any] = {
     "task_id": "T-1",

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.histories import AT, canonical_rows, derived, opened, parents, steps
+from laws.histories import AGENTS, AT, canonical_rows, derived, opened, parents, steps
 from laws.team import BRANCHING, LINEAR, Team, Truth, readings, said
 
 from bede.answers.views import memories
 from bede.operations.search import search
 from bede.projections import state as folding
 from bede.projections.memory import Filter, admit, endings, holders, newest
+from bede.projections.rows import KINDS
 from bede.projections.state import State, state_at
-from bede.records import Draft
+from bede.records import Draft, Event, Spans
 from bede.repository import Reading, Repository
 
 
@@ -127,11 +129,34 @@ def _check_status(reading: Reading, seq: int, truth: Truth) -> None:
     for view in memories(reading, everything, seen):
         if view.status == "active":
             assert view.ended_by == ""
+    _check_filters(reading, seen, everything, truth)
+
+
+def _check_filters(reading: Reading, seen: Spans, everything: list[int], truth: Truth) -> None:
+    """A filter lets through what its words say, whether the tables have it or it waits."""
+    middle = sorted(truth.active)[len(truth.active) // 2] if truth.active else 1
+    moment = AT + middle
+    filters: list[tuple[Filter, Callable[[Event], bool]]] = [
+        (Filter(kinds=("decision", "run")), lambda event: event.kind in ("decision", "run")),
+        (Filter(task="T-two"), lambda event: said(event).get("task_id") == "T-two"),
+        (Filter(task=""), lambda event: not said(event).get("task_id")),
+        (Filter(agent=AGENTS[0]), lambda event: event.actor == AGENTS[0]),
+        (Filter(since=moment), lambda event: event.happened_at >= moment),
+        (Filter(until=moment), lambda event: event.happened_at < moment),
+        (Filter(before=middle), lambda event: event.seq < middle),
+        (Filter(tags=("one",)), lambda event: "one" in said(event).get("tags", ())),
+        (Filter(labels=("about:two",)), lambda event: "about:two" in said(event).get("labels", ())),
+    ]
+    for wanted, lets in filters:
+        expected = sorted((seq for seq, event in truth.active.items() if lets(event)), reverse=True)
+        assert newest(reading.connection, seen, wanted, 1000) == expected, wanted
+        assert admit(reading.connection, everything, seen, wanted) == set(expected), wanted
 
 
 def parents_of(reading: Reading) -> list[int]:
     """Return every arrival number of a memory."""
-    return [row[0] for row in reading.connection.execute("SELECT seq FROM memory WHERE kind <> 'merge'")]
+    query = f"SELECT seq FROM event WHERE kind IN ({','.join('?' * len(KINDS))}) AND body IS NOT NULL"
+    return [row[0] for row in reading.connection.execute(query, KINDS)]
 
 
 @settings(max_examples=40)

@@ -12,7 +12,7 @@ from typing import Any
 
 from bede.bundles.form import refuse
 from bede.leases.outbox import CONTENDED
-from bede.projections.memory import ENDINGS, KINDS
+from bede.projections.rows import ENDINGS, KINDS
 from bede.projections.sessions import FIELDS
 from bede.repository.union import Foreign
 

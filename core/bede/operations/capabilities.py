@@ -12,7 +12,7 @@ from bede.context import Context
 from bede.errors import ERRORS
 from bede.operation import Field, operation
 from bede.projections import PROJECTIONS
-from bede.projections.memory import KINDS
+from bede.projections.rows import KINDS
 from bede.quick import dataclass
 from bede.records import Record
 from bede.repository.schema import FORMAT, MIN_READER, MIN_WRITER

@@ -14,7 +14,8 @@ from bede.errors import UsageError
 from bede.identity import instant
 from bede.operation import Field, operation
 from bede.projections import sessions
-from bede.projections.memory import KINDS, Filter, Kind, newest
+from bede.projections.memory import Filter, newest
+from bede.projections.rows import KINDS, Kind
 from bede.projections.sessions import Wanted
 from bede.quick import dataclass, replace
 from bede.records import Record, Spans

@@ -13,7 +13,8 @@ from bede.context import Context
 from bede.errors import BedeError, Rejected, UsageError
 from bede.identity import canonical
 from bede.operation import Field, operation
-from bede.projections.memory import KINDS, Filter, Kind, endings, holders, newest
+from bede.projections.memory import Filter, endings, holders, newest
+from bede.projections.rows import KINDS, Kind
 from bede.quick import dataclass
 from bede.records import Draft, Record, Spans
 from bede.redact import redact_value

@@ -38,7 +38,8 @@ class Late:
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Take in those of its kinds."""
-        self._own().follow(connection, events)
+        if not self.kinds.isdisjoint([event.kind for event in events]):
+            self._own().follow(connection, events)
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Remove every trace of these events' payloads."""

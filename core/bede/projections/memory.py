@@ -6,32 +6,20 @@ hides the ending brings it back and a fork sees its own truth.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
+from bede.projections import rows
+from bede.projections.rows import KINDS, Row, Waiting, waiting
 from bede.quick import dataclass
 from bede.records import Event, Spans
 from bede.repository import log
 
-#: What sorts of memory there are, in the order of help; `run` is what `auto` records.
-Kind = Literal[
-    "task_handoff",
-    "status_update",
-    "discovered_constraint",
-    "fleet_member",
-    "decision",
-    "fact",
-    "task",
-    "note",
-    "run",
-]
-KINDS: tuple[str, ...] = get_args(Kind)
-
-#: How an event ends another, with the letter that stands for it in `memory.ends`.
-ENDINGS = {"supersedes": "s", "invalidates": "i"}
+#: Memories that wait before they are taken in together, and most at once.
+BATCH, CHUNK = 64, 1000
+#: What the letters say that `memory.ends` has.
+_HOW = {"s": "superseded", "i": "invalidated"}
 
 _TABLES = (
     """CREATE TABLE memory (      -- derived: one row a memory or run
@@ -80,11 +68,11 @@ class Filter:
 
 
 class Memory:
-    """The projection of memories."""
+    """The projection of memories. They wait in the log until they are worth a batch; see `rows.waiting`."""
 
     name = "memory"
-    version = 2
-    kinds = frozenset((*KINDS, "merge"))
+    version = 3
+    kinds: frozenset[str] | None = frozenset()
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""
@@ -97,32 +85,55 @@ class Memory:
             connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Take in the memories among these events."""
-        for event in events:
-            if event.kind == "merge" or (event.kind in self.kinds and event.body is not None):
-                self._take(connection, event, event.body or {})
+        """Take in the memories among these events, and before them those that wait."""
+        if events:
+            self.catch_up(connection, events[0].seq - 1)
+            made = [
+                rows.row_of(connection, event.seq, event.kind, event.body or {})
+                for event in events
+                if rows.has_row(event.kind, event.body)
+            ]
+            _take(connection, made, events[-1].seq)
 
-    def _take(self, connection: sqlite3.Connection, event: Event, body: dict[str, Any]) -> None:
-        ends = [] if "ends" not in body else list(_ends(connection, body["ends"]))
-        row = (
-            event.seq,
-            event.kind,
-            body.get("task_id", ""),
-            key(event.kind, body),
-            outcome(event.kind, body),
-        )
-        spelled = " ".join(f"{how}{target}" for target, how in ends)
-        connection.execute("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?)", (*row, spelled))
-        for target, how in ends:
-            connection.execute("INSERT OR IGNORE INTO ending VALUES (?, ?, ?)", (target, event.seq, how))
-        for name in labels(body):
-            connection.execute("INSERT OR IGNORE INTO label VALUES (?, ?)", (name, event.seq))
+    def catch_up(self, connection: sqlite3.Connection, last: int) -> None:
+        """Take in what waits up to an event."""
+        while (start := rows.upto(connection)) < last:
+            end = min(start + CHUNK, last)
+            _take(connection, [one.row for one in rows.between(connection, start + 1, end)], end)
+
+    def gather(self, connection: sqlite3.Connection) -> tuple[int, int, list[Row]] | None:
+        """Make ready what waits, when it is worth a batch."""
+        start = rows.upto(connection)
+        end = min(start + CHUNK, log.last(connection))
+        if end - start < BATCH:
+            return None
+        return start, end, [one.row for one in rows.between(connection, start + 1, end)]
+
+    def settle(self, connection: sqlite3.Connection, gathered: tuple[int, int, list[Row]]) -> bool:
+        """Take in what was made ready, unless another writer was faster; tell whether it was done."""
+        start, end, made = gathered
+        is_first = rows.upto(connection) == start
+        if is_first:
+            _take(connection, made, end)
+        return is_first
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Remove what these events said; that they were, and what they ended, stays."""
+        self.catch_up(connection, log.last(connection))
         for event in events:
             connection.execute("UPDATE memory SET task = '', key = '', outcome = '' WHERE seq = ?", (event.seq,))
             connection.execute("DELETE FROM label WHERE seq = ?", (event.seq,))
+
+
+def _take(connection: sqlite3.Connection, made: Sequence[Row], last: int) -> None:
+    """Write rows to their tables, and how far they go."""
+    told = [(row.seq, row.kind, row.task, row.key, row.outcome, row.spelled()) for row in reversed(made)]
+    ended = [(target, row.seq, how) for row in made for target, how in row.ends]
+    named = [(name, row.seq) for row in made for name in row.labels]
+    connection.executemany("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?)", told)
+    connection.executemany("INSERT OR IGNORE INTO ending VALUES (?, ?, ?)", ended)
+    connection.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", named)
+    connection.execute("UPDATE projection SET seq = ? WHERE name = 'memory'", (last,))
 
 
 def text_of(body: dict[str, Any]) -> str:
@@ -158,76 +169,52 @@ def texts_after(connection: sqlite3.Connection, seq: int, limit: int = -1) -> tu
     return seq, found
 
 
-def labels(body: dict[str, Any]) -> list[str]:
-    """Return tags as `#tag`, and labels as they are."""
-    return [f"#{tag}" for tag in body.get("tags", ())] + list(body.get("labels", ()))
-
-
-def key(kind: str, body: dict[str, Any]) -> str:
-    """Return what a memory is about: a decision's or fact's key, a run's command, else ''."""
-    if kind == "run":
-        return " ".join(body.get("command", ()))[:200]
-    return str(body.get("key", ""))
-
-
-def outcome(kind: str, body: dict[str, Any]) -> str:
-    """Return what came out: a run's exit status, or a short digest of a value, else ''."""
-    if kind == "run":
-        # A command that could not even be started says nothing about what it would have done.
-        never_ran = body.get("exit_status") in (126, 127) and body.get("failure")
-        return "" if never_ran else str(body.get("exit_status", ""))
-    if kind in ("decision", "fact") and "value" in body:
-        value = json.dumps(body.get("value"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return ""
-
-
-def _ends(connection: sqlite3.Connection, ends: dict[str, list[str]]) -> Iterable[tuple[int, str]]:
-    for word, letter in ENDINGS.items():
-        for identity in ends.get(word, ()):
-            if seq := log.seq_of(connection, identity):
-                yield seq, letter
-
-
 def endings(connection: sqlite3.Connection, seqs: Sequence[int], seen: Spans) -> dict[int, tuple[str, int]]:
     """Return how each of these ended in a view, and by which event; the active ones are left out."""
     found: dict[int, tuple[str, int]] = {}
     for part in _parts(seqs):
-        rows = connection.execute(
+        ended = connection.execute(
             "SELECT n.target, n.how, n.ender, e.line, e.position FROM ending n JOIN event e ON e.seq = n.ender "
             f"WHERE n.target IN ({','.join('?' * len(part))})",
             part,
         )
-        for target, how, ender, line, position in rows:
+        for target, how, ender, line, position in ended:
             if position <= seen.get(line, 0):
-                found[target] = ("superseded" if how == "s" else "invalidated", ender)
+                found[target] = (_HOW[how], ender)
+    asked = set(seqs)
+    for one in reversed(_visible(waiting(connection), seen)):
+        ends = reversed(one.row.ends)  # Of two ways to end one thing the first counts, as in the table.
+        found.update((target, (_HOW[how], one.row.seq)) for target, how in ends if target in asked)
     return found
 
 
 def admit(connection: sqlite3.Connection, seqs: Sequence[int], seen: Spans, wanted: Filter) -> set[int]:
     """Return those of these memories that a view sees and a filter lets through."""
-    rows: list[tuple[int, int, int]] = []
+    asked = set(seqs)
+    fresh = [one for one in waiting(connection) if one.row.seq in asked and _lets(wanted, one)]
+    visible = [one.row.seq for one in _visible(fresh, seen)]
     clause, values = _where(wanted)
     for part in _parts(seqs):
-        rows += connection.execute(
+        found = connection.execute(
             "SELECT e.seq, e.line, e.position FROM event e JOIN memory m USING (seq) "
             f"WHERE e.seq IN ({','.join('?' * len(part))}){clause}",
             (*part, *values),
         )
-    visible = [seq for seq, line, position in rows if position <= seen.get(line, 0)]
+        visible += [seq for seq, line, position in found if position <= seen.get(line, 0)]
     return set(_of_status(connection, visible, seen, wanted.status))
 
 
 def newest(connection: sqlite3.Connection, seen: Spans, wanted: Filter, limit: int) -> list[int]:
     """Return the newest memories that a view sees and a filter lets through, newest first."""
+    fresh = [one for one in waiting(connection) if one.row.kind != "merge" and _lets(wanted, one)]
+    found = _of_status(connection, [one.row.seq for one in _visible(fresh, seen)], seen, wanted.status)
     clause, values = _where(wanted)
-    rows = connection.execute(
+    there = connection.execute(
         "SELECT e.seq, e.line, e.position FROM memory m CROSS JOIN event e USING (seq) "
         f"WHERE m.kind <> 'merge'{clause} ORDER BY m.seq DESC",
         values,
     )
-    found: list[int] = []
-    while len(found) < limit and (batch := rows.fetchmany(max(64, limit * 2))):
+    while len(found) < limit and (batch := there.fetchmany(max(64, limit * 2))):
         visible = [seq for seq, line, position in batch if position <= seen.get(line, 0)]
         found += _of_status(connection, visible, seen, wanted.status)
     return found[:limit]
@@ -235,13 +222,21 @@ def newest(connection: sqlite3.Connection, seen: Spans, wanted: Filter, limit: i
 
 def holders(connection: sqlite3.Connection, seen: Spans, kind: str, key: str) -> list[int]:
     """Return the active decisions or facts of a key in a view, newest first; one, or more after a merge."""
-    rows = connection.execute(
+    if not key:
+        return []
+    fresh = [one for one in waiting(connection) if (one.row.kind, one.row.key) == (kind, key)]
+    found = connection.execute(
         "SELECT e.seq, e.line, e.position FROM memory m JOIN event e USING (seq) "
         "WHERE m.key = ? AND m.kind = ? AND m.key <> '' ORDER BY m.seq DESC",
         (key, kind),
     )
-    visible = [seq for seq, line, position in rows if position <= seen.get(line, 0)]
+    visible = [one.row.seq for one in _visible(fresh, seen)]
+    visible += [seq for seq, line, position in found if position <= seen.get(line, 0)]
     return _of_status(connection, visible, seen, "active")
+
+
+def _visible(fresh: Sequence[Waiting], seen: Spans) -> list[Waiting]:
+    return [one for one in fresh if one.position <= seen.get(one.line, 0)]
 
 
 def _of_status(connection: sqlite3.Connection, seqs: list[int], seen: Spans, status: str) -> list[int]:
@@ -273,6 +268,20 @@ def _where(wanted: Filter) -> tuple[str, list[Any]]:
         clause += " AND EXISTS (SELECT 1 FROM label l WHERE l.name = ? AND l.seq = m.seq)"
         values.append(name)
     return clause, values
+
+
+def _lets(wanted: Filter, one: Waiting) -> bool:
+    """Tell whether a filter lets through one that waits: the same as `_where` asks of the tables."""
+    row, names = one.row, (*(f"#{tag}" for tag in wanted.tags), *wanted.labels)
+    return (
+        (not wanted.kinds or row.kind in wanted.kinds)
+        and wanted.task in (None, row.task)
+        and wanted.agent in ("", one.actor)
+        and (wanted.since is None or one.happened_at >= wanted.since)
+        and (wanted.until is None or one.happened_at < wanted.until)
+        and (wanted.before is None or row.seq < wanted.before)
+        and all(name in row.labels for name in names)
+    )
 
 
 def _parts(seqs: Sequence[int], size: int = 500) -> Iterable[Sequence[int]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bede.errors import Corrupt
+from bede.projections import rows
 from bede.records import Event, Spans
 from bede.repository.lines import beyond, ranges, spans
 
@@ -242,5 +243,15 @@ def rows_between(connection: sqlite3.Connection, line: int, start: int, end: int
         "coalesce(m.ends, ''), e.actor FROM event e LEFT JOIN memory m USING (seq) "
         "WHERE e.seq BETWEEN ? AND ? ORDER BY e.seq"
     )
-    for part in ranges(connection, line, start, end):
-        yield from connection.execute(query, part)
+    for first, last in ranges(connection, line, start, end):
+        found = connection.execute(query, (first, last))
+        fresh = _fresh(connection, first) if last > rows.upto(connection) else {}
+        yield from (fresh.get(row[0], row) for row in found) if fresh else found
+
+
+def _fresh(connection: sqlite3.Connection, first: int) -> dict[int, Row]:
+    """Return the memories that wait, from an event on."""
+    made = ((one.row, one.actor) for one in rows.waiting(connection) if one.row.seq >= first)
+    return {
+        row.seq: (row.seq, row.kind, row.task, row.key, row.outcome, row.spelled(), actor) for row, actor in made
+    }

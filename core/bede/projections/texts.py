@@ -6,7 +6,8 @@ import sqlite3
 from collections.abc import Sequence
 
 from bede.projections import text
-from bede.projections.memory import KINDS, text_of, texts_after
+from bede.projections.memory import text_of, texts_after
+from bede.projections.rows import KINDS
 from bede.records import Event
 
 

@@ -21,7 +21,7 @@ from bede.repository import connection as door
 from bede.repository import journal, lines, log, refs, schema
 from bede.repository.connection import WAIT, Connection
 from bede.repository.reading import Reading
-from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing, follow
+from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing
 
 __all__ = ["Projection", "Reading", "Repository", "Ripening", "Writing"]
 
@@ -243,23 +243,26 @@ class Repository:
         lines.lay(self.connection)
         log.forget_index(self.connection)
         log.index(self.connection)
+        self.connection.execute("DELETE FROM projection")
         for projection in self._projections:
             projection.drop(self.connection)
             projection.create(self.connection)
+            row = (projection.name, projection.version, 0)
+            self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", row)
         batch: list[Event] = []
         left = journal.purged(self.connection)
         for event in log.after(self.connection, 0):
             batch.append(event if event.body is not None else replace(event, body=left.get(event.seq, {})))
             if len(batch) == 1000:
-                follow(self._projections, self.connection, batch)
+                self._follow(batch)
                 count, batch = count + len(batch), []
-        follow(self._projections, self.connection, batch)
-        self.connection.execute("DELETE FROM projection")
-        seq = log.last(self.connection)
-        for projection in self._projections:
-            row = (projection.name, projection.version, seq)
-            self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", row)
+        self._follow(batch)
+        self.connection.execute("UPDATE projection SET seq = ?", (log.last(self.connection),))
         return count + len(batch)
+
+    def _follow(self, events: list[Event]) -> None:
+        for projection in self._projections:
+            projection.follow(self.connection, events)
 
     def wipe(self) -> None:
         """Rewrite the file without its free pages and empty the write-ahead log, so that nothing purged is left in it.

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from bede.errors import (
     BedeError,
@@ -42,6 +43,8 @@ class Connection(sqlite3.Connection):
     inode: tuple[int, int]
     #: Why nothing may be written here though reading works, or None.
     refusal: BedeError | None = None
+    #: What `projections.rows` has read of the log, and what for.
+    waiting: tuple[Any, Any] = (None, ())
 
 
 def connect(path: Path, *, read_only: bool = False, wait: float = WAIT) -> Connection:

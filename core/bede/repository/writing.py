@@ -29,7 +29,7 @@ class Projection(Protocol):
 
     @property
     def kinds(self) -> frozenset[str] | None:
-        """Which kinds of events it follows; None for every kind."""
+        """Which kinds of events it follows as they are appended; None for every kind."""
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""
@@ -53,14 +53,6 @@ class Ripening(Projection, Protocol):
 
     def settle(self, connection: sqlite3.Connection, gathered: Any) -> bool:
         """Take in what was made ready, inside a write transaction, unless another writer did; tell whether it was."""
-
-
-def follow(projections: Sequence[Projection], connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-    """Let those projections take in events that follow any of their kinds."""
-    kinds = {event.kind for event in events}
-    for projection in projections:
-        if projection.kinds is None or not kinds.isdisjoint(projection.kinds):
-            projection.follow(connection, events)
 
 
 class Head:
@@ -117,14 +109,18 @@ class Writing(Reading):
             self.move(ref, parent)
             self.newest.last = events[-1].seq
             self._events += events
-            follow(self._projections, self.connection, events)
+            kinds = {event.kind for event in events}
+            for projection in self._projections:
+                if projection.kinds is None or not kinds.isdisjoint(projection.kinds):
+                    projection.follow(self.connection, events)
         return events
 
     def adopt(self, events: Sequence[Event]) -> None:
         """Count events that `union` wrote to this operation, and let every projection follow them."""
         self.newest.last = events[-1].seq
         self._events += [replace(event, body=None) for event in events]
-        follow(self._projections, self.connection, events)
+        for projection in self._projections:  # Also those that else would wait: only here their bodies are at hand.
+            projection.follow(self.connection, events)
 
     def move(self, ref: str, new: Place | None) -> None:
         """Let a ref name another event, making it where it is new; None deletes it."""
