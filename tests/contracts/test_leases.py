@@ -25,7 +25,7 @@ from bede.leases.keys import Ground
 from bede.leases.telling import age, plain, remaining, told
 from bede.projections import PROJECTIONS
 from bede.records import Draft
-from bede.repository import Repository, log, schema
+from bede.repository import Repository, log, refs, schema
 
 ANN, BOB, EVE = Holder("ann", "s-ann"), Holder("bob", "s-bob"), Holder("eve", "s-eve")
 posix = pytest.mark.skipif(os.name != "posix", reason="needs symbolic links and names of any bytes")
@@ -815,6 +815,8 @@ def _first(path: Path) -> None:
             stored = writing.append("main", [Draft("note", {"summary": text}, "ada", 2) for text in ("kept", "gone")])
         with repository.write("purge", "ada", 3) as writing:
             writing.purge([stored[1].seq])
+        with repository.write("purge", "ada", 3) as writing:
+            refs.settle(writing.connection)
     events = schema.EVENT.partition("CREATE INDEX")[0].replace("digest BLOB, ", "digest BLOB NOT NULL,")
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.create_function("told", 2, lambda salt, body: digest(salt, log.unpack(body)))
@@ -826,6 +828,7 @@ def _first(path: Path) -> None:
         )
         connection.execute("DROP TABLE event_now")
         connection.execute("CREATE UNIQUE INDEX event_source ON event (source) WHERE source <> ''")
+        connection.execute("ALTER TABLE indexed DROP COLUMN number")
 
 
 def test_an_older_file_is_brought_up_and_still_verifies(old):
@@ -833,6 +836,8 @@ def test_an_older_file_is_brought_up_and_still_verifies(old):
         door.open(str(old))
     with closing(Repository.open(old, PROJECTIONS, read_only=True)) as repository:
         assert repository.verify().findings == ()
+        with repository.snapshot() as reading:
+            assert reading.refs() == {"main": 3}
         assert not holding.is_laid(repository.connection)
     with closing(Repository.open(old, PROJECTIONS)) as repository:
         assert repository.verify().findings == ()
@@ -846,7 +851,10 @@ def test_an_older_file_is_brought_up_and_still_verifies(old):
         assert connection.execute("PRAGMA user_version").fetchone() == (schema.FORMAT,)
     with closing(sqlite3.connect(":memory:")) as fresh, closing(sqlite3.connect(old)) as migrated:
         schema.create(fresh)
-        query = "SELECT name, sql FROM sqlite_master WHERE name LIKE 'lease%' OR name LIKE 'event%' ORDER BY name"
+        query = (
+            "SELECT name, sql FROM sqlite_master"
+            " WHERE name LIKE 'lease%' OR name LIKE 'event%' OR name = 'indexed' ORDER BY name"
+        )
         assert fresh.execute(query).fetchall() == migrated.execute(query).fetchall()
 
 

@@ -165,5 +165,6 @@ def canonical_rows(repository: Repository) -> str:
     """Return all canonical rows as text, to compare what must not have changed."""
     with repository.snapshot() as reading:
         run = reading.connection.execute
-        tables = ("project", "event", "line", "stretch", "ref", "operation", "worktree")
-        return json.dumps([[repr(row) for row in run(f"SELECT * FROM {table}")] for table in tables])
+        tables = ("project", "event", "line", "stretch", "operation", "worktree")
+        rows = [[repr(row) for row in run(f"SELECT * FROM {table}")] for table in tables]
+        return json.dumps([*rows, [repr(item) for item in reading.refs().items()]])

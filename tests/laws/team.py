@@ -27,7 +27,8 @@ from bede.repository.refs import is_branch
 
 #: Three of a sort are enough to collide, and few enough to meet again.
 _NAMES = ("one", "two", "three")
-LINEAR = ("sweep", "decide", "decide", "say", "status", "hand", "bind", "free", "run", "run", "join", "plan", "note")
+_WORK = ("decide", "decide", "say", "status", "hand", "bind", "free", "run", "run", "join", "plan", "note")
+LINEAR = ("sweep", "sweep", *_WORK)
 BRANCHING = (*LINEAR, "fork", "fork", "rollback", "merge", "merge", "merge", "undo")
 
 
@@ -95,9 +96,11 @@ class Team:
         self._store(context, "discovered_constraint", two)
 
     def _sweep(self, context: Context, one: int, two: int) -> None:
-        """Let no memory wait any longer; those that come afterwards do."""
-        if two % 3 == 0:
+        """Let no memory wait any longer, or cache what is worth it by now; those that come afterwards wait."""
+        if two % 2:
             catch_up(context.repository)
+        else:
+            context.repository.ripen()
 
     def _free(self, context: Context, one: int, two: int) -> None:
         with context.repository.snapshot() as reading:

@@ -20,7 +20,7 @@ from laws.histories import AT
 
 from bede.identity import ZERO, canonical, digest, event_id, operation_hash
 from bede.records import Draft
-from bede.repository import Repository
+from bede.repository import Repository, refs
 from bede.repository.verify import verify
 
 TABLES = ("project", "event", "line", "stretch", "ref", "operation")
@@ -77,6 +77,8 @@ def _write_history(repository: Repository) -> None:
     append("sessions/x/1", Draft("turn", {"text": "said"}, "x", AT + 19, source, b"s" * 16), verb="ingest")
     with repository.write("purge", "ada", AT + 20, {"seqs": [3, 8]}) as writing:
         writing.purge([3, 8])
+    with repository.write("store", "ada", AT) as writing:
+        refs.settle(writing.connection)
     for number in range(21, 50):
         append(("main", "idea", "sessions/x/1")[number % 3], _note(number))
 
@@ -306,6 +308,7 @@ def _cut(connection: sqlite3.Connection, number: int) -> None:
             tips[ref] = int(new)
     connection.execute("DELETE FROM ref")
     connection.executemany("INSERT INTO ref VALUES (?, ?)", [item for item in tips.items() if item[1]])
+    connection.execute("UPDATE indexed SET number = ?", (number,))
 
 
 def _rehash(connection: sqlite3.Connection) -> None:
@@ -416,6 +419,17 @@ def test_a_move_counted_from_the_end_is_found(memory):
         moves = " ".join(words).replace(f" {tip}\n", f" {from_the_end}\n")
         _replace(memory, "operation", [row], [[*row[:5], moves, *row[6:]]])
     assert verify(memory).findings
+
+
+def test_how_far_the_refs_were_written_down_counts(memory):
+    """Any other number is found, or names an operation after which they were in the same places."""
+    there, right = refs.all_refs(memory), refs.written(memory)
+    assert 10 < right < len(_rows(memory, "operation")) - 20
+    for number in range(-2, len(_rows(memory, "operation")) + 3):
+        memory.execute("UPDATE indexed SET number = ?", (number,))
+        assert verify(memory).findings or refs.all_refs(memory) == there, number
+    memory.execute("DELETE FROM indexed")
+    assert refs.all_refs(memory) == there
 
 
 def test_a_move_hidden_in_the_note_is_found(memory):

@@ -199,6 +199,7 @@ def test_everything_derived_is_built_again(context):
     for number in range(3):
         store(context, kind="decision", key="k", value=str(number))
     before = search(context, "k").results
+    reindex(context)
     for table in ("memory", "ending", "label", "snapshot", "text_term"):
         _change(context, f"DELETE FROM {table}")
     assert search(context, kind=["decision"]).results == ()

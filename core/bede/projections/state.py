@@ -16,16 +16,19 @@ from typing import Any
 from bede.errors import Corrupt
 from bede.projections import rows
 from bede.records import Event, Spans
+from bede.repository import log
 from bede.repository.lines import beyond, ranges, spans
 
-#: Events between two cached states of one line.
-SPACING = 128
+#: Events between two cached states of one line, and most events that are looked at together.
+SPACING, CHUNK = 128, 1000
 #: Most entries kept of each list that would otherwise only grow; the newest stay.
 TASKS, BLOCKERS, RUNS, OVERRULED = 500, 50, 20, 50
 
 State = dict[str, Any]
 #: seq, kind, task, key, outcome, ends, actor; the kind of an event that is no memory is ''
 Row = tuple[int, str, str, str, str, str, str]
+#: line, position, and the state there, deflated
+Cached = tuple[int, int, bytes]
 
 _TABLE = """CREATE TABLE snapshot (   -- derived: cached folds
   line INTEGER NOT NULL,
@@ -147,8 +150,8 @@ class Snapshots:
     """The projection of cached states."""
 
     name = "state"
-    version = 1
-    kinds = None
+    version = 2
+    kinds: frozenset[str] | None = frozenset()
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty table."""
@@ -162,7 +165,29 @@ class Snapshots:
         """Cache the state at the first event of each line, and at every `SPACING`th."""
         for event in events:
             if event.position % SPACING == 0 or (event.position == 1 and event.line > 1):
-                keep(connection, event.line, event.position)
+                _lay(connection, _made(connection, event.line, event.position))
+
+    def gather(self, connection: sqlite3.Connection) -> tuple[int, int, list[Cached]] | None:
+        """Make the states to be cached since the last time, when there may be one."""
+        start = _upto(connection)
+        end = min(start + CHUNK, log.last(connection))
+        if end - start < SPACING:
+            return None
+        query = (
+            "SELECT line, position FROM event WHERE seq BETWEEN ? AND ?"
+            " AND (position % ? = 0 OR (position = 1 AND line > 1)) ORDER BY seq"
+        )
+        places = connection.execute(query, (start + 1, end, SPACING)).fetchall()
+        return start, end, [one for place in places for one in _made(connection, *place)]
+
+    def settle(self, connection: sqlite3.Connection, gathered: tuple[int, int, list[Cached]]) -> bool:
+        """Cache what was made, unless another writer was faster; tell whether it was done."""
+        start, end, made = gathered
+        is_first = _upto(connection) == start
+        if is_first:
+            _lay(connection, made)
+            connection.execute("UPDATE projection SET seq = ? WHERE name = 'state'", (end,))
+        return is_first
 
     def forget(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Drop the caches: states name keys and commands."""
@@ -170,16 +195,26 @@ class Snapshots:
             connection.execute("DELETE FROM snapshot")
 
 
-def keep(connection: sqlite3.Connection, line: int, position: int) -> None:
-    """Cache the state at a place, unless the one before is near and large."""
+def _upto(connection: sqlite3.Connection) -> int:
+    """Return the last event at which it was seen to whether the state is cached."""
+    row = connection.execute("SELECT seq FROM projection WHERE name = 'state'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _made(connection: sqlite3.Connection, line: int, position: int) -> list[Cached]:
+    """Return the state at a place, ready to be cached; none where the one before is near and large."""
     row = connection.execute(
         "SELECT position, length(state) FROM snapshot WHERE line = ? AND position < ? ORDER BY position DESC LIMIT 1",
         (line, position),
     ).fetchone()
     if row and (position - row[0]) * 64 < row[1]:
-        return
+        return []
     packed = zlib.compress(json.dumps(state_at(connection, line, position), separators=(",", ":")).encode(), 3)
-    connection.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", (line, position, packed))
+    return [(line, position, packed)]
+
+
+def _lay(connection: sqlite3.Connection, made: Sequence[Cached]) -> None:
+    connection.executemany("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", made)
 
 
 def state_at(connection: sqlite3.Connection, line: int, position: int) -> State:

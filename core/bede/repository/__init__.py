@@ -203,6 +203,7 @@ class Repository:
             return False
         with door.Immediate(self.connection, self._wait):
             log.index(self.connection)
+            refs.settle(self.connection)
             taken = [projection.settle(self.connection, ready) for projection, ready in gathered]
         return bool(taken) and all(taken)
 
@@ -243,6 +244,7 @@ class Repository:
         lines.lay(self.connection)
         log.forget_index(self.connection)
         log.index(self.connection)
+        refs.settle(self.connection)
         self.connection.execute("DELETE FROM projection")
         for projection in self._projections:
             projection.drop(self.connection)

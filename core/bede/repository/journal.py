@@ -44,11 +44,12 @@ def append(
     Raises:
         Internal: a name does not fit on its line, so that the hash would prove nothing.
     """
-    if "\n" in verb + actor or any(" " in ref or "\n" in ref for ref, _, _ in ways):
+    text, named, moves = canonical(note).decode() if note else "", "", ""
+    for ref, old, new in ways:
+        named += f"{ref} {old.id if old else '-'} {new.id if new else '-'}\n"
+        moves += f"{ref} {old.seq if old else 0} {new.seq if new else 0}\n"
+    if "\n" in verb + actor or moves.count(" ") != 2 * len(ways) or moves.count("\n") != len(ways):
         raise Internal(f"operation {number} has a name with a space or a line feed")
-    text = canonical(note).decode() if note else ""
-    named = "".join([f"{ref} {old.id if old else '-'} {new.id if new else '-'}\n" for ref, old, new in ways])
-    moves = "".join([f"{ref} {old.seq if old else 0} {new.seq if new else 0}\n" for ref, old, new in ways])
     value = operation_hash(before, number, verb, actor, at, text, named, events)
     row = (number, verb, actor, at, text, moves, last, value)
     connection.execute("INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -44,6 +44,14 @@ CREATE INDEX event_source ON event (source)  -- one record is one event, but for
   WHERE source <> '';
 """
 
+INDEXED = """
+CREATE TABLE indexed (          -- one row: how far what is filled by the batch goes; later rows are looked through
+  seq INTEGER NOT NULL,         -- up to which event event_key goes
+  number INTEGER NOT NULL       -- after which operation ref was written
+) STRICT;
+INSERT INTO indexed VALUES (0, 0);
+"""
+
 TABLES = """
 CREATE TABLE project (          -- one row: who this memory is, and who may use the file
   uuid TEXT NOT NULL,           -- the project's identity, never its path or name
@@ -58,10 +66,6 @@ CREATE TABLE event_key (        -- finds an event by the first 8 bytes of its id
   seq INTEGER NOT NULL,
   PRIMARY KEY (prefix, seq)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE indexed (          -- one row: up to which event event_key goes; later ones are looked through
-  seq INTEGER NOT NULL
-) STRICT;
-INSERT INTO indexed VALUES (0);
 CREATE TABLE line (             -- where a run of events branched off
   line INTEGER PRIMARY KEY,
   parent INTEGER,               -- the line it left, NULL for the first
@@ -75,7 +79,7 @@ CREATE TABLE stretch (          -- where a line goes on: its events from here ar
   position INTEGER NOT NULL     -- of the first of them; an index of these does for one of all events
 ) STRICT;
 CREATE UNIQUE INDEX stretch_place ON stretch (line, position);
-CREATE TABLE ref (              -- a name for an event; nothing else in the log ever changes
+CREATE TABLE ref (              -- a name for an event, where the operation indexed.number had moved it
   name TEXT PRIMARY KEY,
   seq INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -179,7 +183,7 @@ INSERT INTO lease_counter VALUES (0, 0);
 
 def create(connection: sqlite3.Connection) -> None:
     """Lay the canonical tables into an empty file, inside the caller's transaction."""
-    _lay(connection, EVENT + TABLES + LEASES)
+    _lay(connection, EVENT + INDEXED + TABLES + LEASES)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
@@ -223,6 +227,12 @@ def _third(connection: sqlite3.Connection) -> None:
         " CASE WHEN body IS NULL THEN digest END, line, position, salt, body FROM event_before ORDER BY seq"
     )
     connection.execute("DROP TABLE event_before")
+    indexed = connection.execute("SELECT seq FROM indexed").fetchone()
+    connection.execute("DROP TABLE indexed")
+    _lay(connection, INDEXED)
+    connection.execute(
+        "UPDATE indexed SET seq = ?, number = (SELECT coalesce(max(number), 0) FROM operation)", indexed or (0,)
+    )
     connection.execute("UPDATE project SET min_reader_version = 3, min_writer_version = 3")
 
 

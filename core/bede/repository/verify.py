@@ -18,6 +18,7 @@ from bede.identity import SALT, ZERO, digest, event_id, operation_hash
 from bede.records import Finding, Verdict
 from bede.repository.journal import PURGING
 from bede.repository.log import DEFLATED, unpack
+from bede.repository.refs import written
 from bede.repository.schema import declare
 
 _LIMIT = 100
@@ -71,6 +72,9 @@ class _Walk:
 
     def __init__(self, connection: sqlite3.Connection, anchor: int) -> None:
         self.connection, self.anchor = connection, anchor
+        #: After which operation the refs were written down, and where they were then.
+        self.written = written(connection)
+        self.laid: dict[str, int] = {}
         self.findings: list[Finding] = []
         #: Hex ids by arrival number; the first stands for none.
         self.ids: list[str] = ["-"]
@@ -253,7 +257,8 @@ class _Walk:
 
         Written for speed as `_plain` is.
         """
-        ids, tips, head, count, anchor = self.ids, self.tips, self.head, self.count, self.anchor
+        ids, tips, head, count = self.ids, self.tips, self.head, self.count
+        stops = {self.anchor, self.written}
         found: tuple[Any, ...] | None = None
         for row in rows:
             number, verb, actor, at, note, moves, last, stored = row
@@ -276,8 +281,9 @@ class _Walk:
                 break
             tips[ref] = arrived = last
             count, head = number, stored.hex()
-            if number == anchor:
-                self.witness = head
+            if number in stops:
+                self.head = head
+                self._look(number)
         self.head, self.count, self.arrived = head, count, arrived
         return found
 
@@ -298,8 +304,7 @@ class _Walk:
         if value != stored.hex():
             self.hold("operation", number, "the hash does not follow from the row and the one before")
         self.head = stored.hex()
-        if number == self.anchor:
-            self.witness = self.head
+        self._look(number)
         if verb in PURGING and note:
             told = json.loads(note)
             self.purged.update(seq for seq in told.get("seqs", ()) if type(seq) is int)
@@ -318,11 +323,22 @@ class _Walk:
             del self.tips[ref]
         return f"{ref} {self.ids[int(old)]} {self.ids[int(new)]}\n"
 
+    def _look(self, number: int) -> None:
+        """Remember of an operation what is held against something else later on."""
+        if number == self.anchor:
+            self.witness = self.head
+        if number == self.written:
+            self.laid = dict(self.tips)
+
     def refs(self) -> None:
-        """Compare the refs with where the journal left them."""
+        """Compare the refs with where the journal had left them when they were written down."""
+        if not 0 <= self.written <= self.count:
+            self.hold("indexed", self.written, "the refs were written down after an operation that is not there")
+        if not self.written:  # Then nobody reads them.
+            return
         stored = dict(self.connection.execute("SELECT name, seq FROM ref"))
-        for name in stored.keys() | self.tips.keys():
-            if stored.get(name) != self.tips.get(name):
+        for name in stored.keys() | self.laid.keys():
+            if stored.get(name) != self.laid.get(name):
                 self.hold("ref", stored.get(name, 0), f"{name} is not where the journal left it")
 
     def project(self) -> None:

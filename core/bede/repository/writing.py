@@ -124,14 +124,15 @@ class Writing(Reading):
 
     def move(self, ref: str, new: Place | None) -> None:
         """Let a ref name another event, making it where it is new; None deletes it."""
-        old = self.find(ref)
-        if old == new:
+        old, seq = self.find(ref), new.seq if new else 0
+        if seq == (old.seq if old else 0):
             return
-        refs.put(self.connection, ref, new.seq if new else 0)
-        self._moves[ref] = (self._moves.get(ref, (old, None))[0], new)
-        self.newest.tips.pop(ref, None)
+        refs.put(self.connection, ref, seq)
+        self._moves[ref] = (self._moves[ref][0] if ref in self._moves else old, new)
         if new:
             self.newest.tips[ref] = new
+        else:
+            self.newest.tips.pop(ref, None)
 
     def check_out(self, worktree: str, branch: str) -> None:
         """Remember which branch a worktree is on."""
@@ -161,7 +162,7 @@ class Writing(Reading):
 
     def close(self, verb: str, actor: str, at: int) -> None:
         """End the transaction as one operation of the journal; as none where nothing changed."""
-        ways = [(ref, old, new) for ref, (old, new) in self._moves.items() if old != new]
+        ways = [(ref, old, new) for ref, (old, new) in self._moves.items() if (old and old.seq) != (new and new.seq)]
         if not (ways or self._events or self._note):
             return
         head, appended = self.newest, [event.id for event in self._events]
