@@ -353,10 +353,10 @@ def test_an_older_store_is_brought_up_to_date_on_the_way(project: Path, home: Pa
     assert failures(home) == []
 
 
-@pytest.mark.parametrize("home", ["/dev/null", "/nonexistent/place"])
-def test_a_home_that_cannot_be_written_stops_nobody(home: str, project: Path, bede: Run) -> None:
-    nowhere = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), home)
-    if home.startswith("/nonexistent") and os.access("/", os.W_OK):
+@pytest.mark.parametrize("place", ["/dev/null", "/nonexistent/place"])
+def test_a_home_that_cannot_be_written_stops_nobody(place: str, project: Path, bede: Run) -> None:
+    nowhere = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), place)
+    if place.startswith("/nonexistent") and os.access("/", os.W_OK):
         nowhere = dict.fromkeys(nowhere, "/proc/1/none")
     env = {**UNHURRIED, **nowhere}
     assert hook(bede, b"torn", env=env).out == ""
