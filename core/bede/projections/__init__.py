@@ -1,4 +1,6 @@
-"""Tables derived from events. Each follows the log inside the append's own transaction; all may be dropped.
+"""Tables derived from events, all of which may be dropped. Most take events in by the batch, some as they are appended.
+
+Whoever asks a table that waits for its batch looks at the log for the rest, so that nothing is ever missing.
 
 A projection that changed its shape raises its version: the next writer drops it and builds it again.
 """

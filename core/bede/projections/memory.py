@@ -72,7 +72,7 @@ class Memory:
 
     name = "memory"
     version = 3
-    kinds: frozenset[str] | None = frozenset()
+    kinds: frozenset[str] = frozenset()
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""

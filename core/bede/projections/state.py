@@ -151,7 +151,7 @@ class Snapshots:
 
     name = "state"
     version = 2
-    kinds: frozenset[str] | None = frozenset()
+    kinds: frozenset[str] = frozenset()
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty table."""

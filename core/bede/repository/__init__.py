@@ -1,8 +1,8 @@
 """The Repository: the one file, the only door to its canonical rows, and a narrow one.
 
 Reading goes through `snapshot`, writing through `write`; both give a transaction on which everything else hangs.
-An append is one `BEGIN IMMEDIATE`: payloads, events, ref, journal row and the projections that were handed in. What
-was acknowledged is on disk. A second Repository, on another database, has to offer just what this file offers.
+An append is one `BEGIN IMMEDIATE`: payloads, events, the journal's row, and those projections that wait for no batch.
+What was acknowledged is on disk. A second Repository, on another database, has to offer just what this file offers.
 """
 
 from __future__ import annotations

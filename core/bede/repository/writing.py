@@ -26,10 +26,8 @@ class Projection(Protocol):
 
     name: str
     version: int
-
-    @property
-    def kinds(self) -> frozenset[str] | None:
-        """Which kinds of events it follows as they are appended; None for every kind."""
+    #: Which kinds of events it follows as they are appended; whatever else concerns it waits in the log.
+    kinds: frozenset[str]
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Lay the empty tables."""
@@ -111,7 +109,7 @@ class Writing(Reading):
             self._events += events
             kinds = {event.kind for event in events}
             for projection in self._projections:
-                if projection.kinds is None or not kinds.isdisjoint(projection.kinds):
+                if not kinds.isdisjoint(projection.kinds):
                     projection.follow(self.connection, events)
         return events
 
