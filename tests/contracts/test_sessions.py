@@ -273,3 +273,35 @@ def instances(connection: sqlite3.Connection, table: str) -> set[tuple[str, int,
 
 def test_the_index_of_windows_bears_its_own_name():
     assert panes.NAME != text.NAME
+
+
+@pytest.mark.parametrize(
+    ("cwd", "spelled", "path", "is_folder", "is_it"),
+    [
+        ("/src/shop", "a.py", "a.py", False, True),
+        ("/src/shop", "/src/shop/a.py", "a.py", False, True),
+        ("/src/shop", "src/a.py", "a.py", False, False),
+        ("/src/shop", "/src/shop/src/a.py", "a.py", False, False),
+        ("/src/shop", "/elsewhere/a.py", "a.py", False, False),
+        ("/src/shop", "./src/a.py", "src/a.py", False, True),
+        ("/src/shop/src", "a.py", "src/a.py", False, True),
+        ("/src/shop/src", "/src/shop/a.py", "a.py", False, True),
+        ("C:\\work", "C:\\work\\src\\a.py", "src/a.py", False, True),
+        ("C:\\work", "src\\a.py", "a.py", False, False),
+        ("/mnt/c/work", "C:\\work\\a.py", "a.py", False, True),
+        ("", "/src/shop/src/a.py", "a.py", False, True),
+        ("/src/shop", "docs/n.md", "docs", True, True),
+        ("/src/shop", "src/docs/n.md", "docs", True, False),
+        ("/src/shop", "src/docs/n.md", "src/docs", True, True),
+        ("/src/shop", "src/docs/n.md", ".", True, True),
+    ],
+)
+def test_whose_file_a_turn_changed(tmp_path, cwd, spelled, path, is_folder, is_it):
+    """The root is not told, but it holds the folder where the agent was."""
+    edit = {"call": "c", "tool": "Edit", "target": spelled, "edits": [{"path": spelled}]}
+    with closing(make(tmp_path)) as store:
+        told = Draft("session", {"session": "s", "by": "", "cwd": cwd}, "codex", AT, "", b"s" * 16)
+        said = {"session": "s", "key": "k", "by": "assistant", "at": AT, "summary": "x", "parts": [edit]}
+        append(store, told, Draft("turn", said, "codex", AT, "", b"t" * 16))
+        found = sessions.changes(store.connection, path, 10, is_folder=is_folder)
+    assert bool(found) == is_it

@@ -117,3 +117,18 @@ def test_report_and_the_companion_memory(bede, project):
     found = bede("search", "--task-id", "T1", "--kind", "status_update", "--tags", "nightly").json()["results"]
     assert len(found) == 1, "the second status supersedes the first"
     assert found[0]["summary"].startswith("the nightly import: exit 0")
+
+
+def test_how_a_task_was_left_and_what_fails_in_it_come_before_what_passes(bede, project):
+    own = ["--task-id", "T1", "--learnings", "the orders table is done"]
+    note = ["--summary", "all of the orders are migrated", "--handoff-note", "next come the invoices, then the mail"]
+    assert bede("store", "--kind", "task_handoff", *own, *note).status == 0
+    bede("store", "--kind", "status_update", *own, "--summary", "half of the tables are migrated")
+    bede("auto", "-q", "--task-id", "T1", "--", sys.executable, "-c", "raise SystemExit(4)")
+    bede("store", "--kind", "note", "--task-id", "T1", "--summary", "invoices have a trigger that has to go first")
+    for number in range(6):
+        bede("auto", "-q", "--task-id", "T1", "--", sys.executable, "-c", f"print({number})")
+    kinds = [item["kind"] for item in recalled(bede)["recalled"]]
+    assert kinds == ["task_handoff", "status_update", "run", "note", "run"]
+    assert recalled(bede)["recalled"][2]["exit_status"] == 4
+    assert [item["exit_status"] for item in recalled(bede)["recalled"] if item["kind"] == "run"] == [4, 0]

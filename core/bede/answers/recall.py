@@ -11,9 +11,14 @@ from collections.abc import Sequence
 from bede.answers.brief import Brief, Section, compose, sentence
 from bede.answers.ranking import find
 from bede.projections.memory import Filter, newest
+from bede.projections.rows import KINDS
 from bede.quick import dataclass
 from bede.records import Place, Spans
 from bede.repository import Reading
+
+#: How a task was left, and what is said of it besides what was run.
+_LEFT = ("task_handoff", "status_update")
+_SAID = tuple(kind for kind in KINDS if kind != "run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +58,28 @@ def recall(
 
 
 def _own(reading: Reading, seen: Spans, task: str, top_k: int) -> list[int]:
-    """Return the task's newest active memories: of each command only the latest run, so that a failure stays
-    visible."""
+    """Return the task's own active memories, what one must not miss first.
+
+    That is how it was left, the newest hand-off and status; commands that fail; what else was said, newest first; and
+    of the commands that pass only as many as there is room for.
+    """
     if not task:
         return []
-    found: list[int] = []
-    commands: set[tuple[str, ...]] = set()
-    seqs = newest(reading.connection, seen, Filter(task=task), top_k * 8)
+    left = [seq for kind in _LEFT for seq in newest(reading.connection, seen, Filter(kinds=(kind,), task=task), 1)]
+    said = newest(reading.connection, seen, Filter(kinds=_SAID, task=task), top_k)
+    failed, passed = _runs(reading, seen, task, top_k)
+    return list(dict.fromkeys((*left, *failed, *said, *passed)))[:top_k]
+
+
+def _runs(reading: Reading, seen: Spans, task: str, top_k: int) -> tuple[list[int], list[int]]:
+    """Return the latest run of each of a task's commands, those that failed and those that did not."""
+    seqs = newest(reading.connection, seen, Filter(kinds=("run",), task=task), top_k * 8)
     events = reading.load(seqs)
+    latest: dict[tuple[str, ...], int] = {}
     for seq in seqs:
-        command = tuple((events[seq].body or {}).get("command", ()))
-        if command and command in commands:
-            continue
-        commands.add(command)
-        found.append(seq)
-    return found[:top_k]
+        latest.setdefault(tuple((events[seq].body or {}).get("command", ())), seq)
+    failed = [seq for seq in latest.values() if (events[seq].body or {}).get("exit_status")]
+    return failed, [seq for seq in latest.values() if seq not in failed]
 
 
 def _matching(

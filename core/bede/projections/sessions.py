@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -336,17 +337,44 @@ def changes(
     """Return the newest turns that changed a file: turn, number of the session, place in it, agent, session, time.
 
     `path` is the file's from the project's root; agents spell it from there, from where they were, or whole. Of a
-    folder the changes of every file below it count.
+    folder the changes of every file below it count, of `.` all.
     """
     end = "/" + path.replace("\\", "/").removeprefix("./").strip("/")
     spelt = "replace('/' || s.cwd || '/' || c.path, char(92), '/')"
-    fits = f"instr({spelt}, ?2 || '/')" if is_folder else f"(c.path = ?1 OR substr({spelt}, -length(?2)) = ?2)"
-    return connection.execute(
-        "SELECT t.id, t.session, t.n, s.agent, s.name, t.at FROM touched c JOIN turn t ON t.id = c.turn"
-        f" JOIN session s ON s.id = t.session WHERE t.rewound = 0 AND {fits}"
-        " GROUP BY t.id ORDER BY coalesce(t.at, s.last, 0) DESC, t.session DESC, t.n DESC LIMIT ?3",
-        (path, end, limit),
-    ).fetchall()
+    might = f"instr({spelt}, ?1 || '/')" if is_folder else f"substr({spelt}, -length(?1)) = ?1"
+    found: dict[int, tuple[int, int, int, str, str, int | None]] = {}
+    for *turn, cwd, spelled in connection.execute(
+        "SELECT t.id, t.session, t.n, s.agent, s.name, t.at, s.cwd, c.path FROM touched c JOIN turn t ON t.id = c.turn"
+        f" JOIN session s ON s.id = t.session WHERE t.rewound = 0 AND ({might} OR ?1 = '/.')"
+        " ORDER BY coalesce(t.at, s.last, 0) DESC, t.session DESC, t.n DESC",
+        (end,),
+    ):
+        if end == "/." or _is_meant(cwd, spelled, end, is_folder):
+            found[turn[0]] = tuple(turn)
+        if len(found) == limit:
+            break
+    return list(found.values())
+
+
+def _is_meant(cwd: str, spelled: str, end: str, is_folder: bool) -> bool:
+    """Tell whether what an agent in some folder called a file ends so, and the project's root is what stands before it.
+
+    The root is not known, as a session may have come from elsewhere, but it holds the folder where the agent was: in
+    `/src/shop` its `src/a.py` is no `a.py`. Where the two are spelt in different ways, the end has to do.
+    """
+    here, whole = (_plain(text) for text in (cwd, spelled))
+    if not whole.startswith("/") and whole[1:2] != ":":
+        whole = _plain(f"{here}/{whole}")
+    if not here or (whole[1:2] == ":") != (here[1:2] == ":"):
+        return True
+    whole, end = (whole + "/", end + "/") if is_folder else (whole, end)
+    spots = [at for at in range(len(whole)) if whole.startswith(end, at) and (is_folder or at + len(end) == len(whole))]
+    return any(f"{here}/".startswith(f"{whole[:at]}/") for at in spots)
+
+
+def _plain(path: str) -> str:
+    """Return a path with strokes one way, and none that mean nothing."""
+    return re.sub(r"/(\./)+|//+", "/", path.replace("\\", "/")).removeprefix("./").rstrip("/")
 
 
 def asked_before(connection: sqlite3.Connection, session: int, n: int, limit: int) -> list[int]:
