@@ -35,6 +35,9 @@ def test_pass_then_fail_is_recalled_as_failed(bede, project):
     Path("code").write_text("0")
     bede("auto", "--task-id", "T1", "--", sys.executable, "-c", EXIT)
     assert bede("status").json()["blockers"] == []
+    for status in (130, 4):
+        bede("auto", "--task-id", "T1", "--", sys.executable, "-c", f"raise SystemExit({status})")
+        assert [item["exit_status"] for item in bede("status").json()["blockers"]] == [4] * (status == 4)
 
 
 def test_the_child_gets_the_recall_and_the_ids(bede, project):

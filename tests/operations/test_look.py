@@ -10,6 +10,7 @@ import pytest
 import bede as package
 from bede.context import Context
 from bede.errors import BedeError, Corrupt, NotFound, UsageError
+from bede.operations.context import context as context_
 from bede.operations.fork import fork
 from bede.operations.log import log
 from bede.operations.merge import merge
@@ -195,3 +196,16 @@ def test_exit_statuses(bede, project):
     assert bede("show", "main", cwd=project).json()["kind"] == "project"
     assert bede("show", "0" * 12, cwd=project).status == 13
     assert bede("status", cwd=project).json()["schema"] == "status/1"
+
+
+def test_what_no_longer_holds_is_not_recent(context):
+    store(context, kind="decision", key="session.store", value="redis", summary="sessions are kept in redis from now on")
+    note = store(context, summary="a secret that nobody should have written down here")
+    store(context, kind="decision", key="session.store", value="postgres", summary="sessions are kept in postgres now")
+    store(context, summary="a note that still holds and is recent")
+    purge(context, [note.id], yes=True)
+    text = context_(context).text
+    recent = text[text.index("Recent events") :]
+    assert "still holds" in recent
+    assert "redis" not in recent
+    assert "purged" not in recent

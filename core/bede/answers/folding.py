@@ -8,6 +8,7 @@ from typing import Any
 
 from bede.answers.brief import Section, notice_line, sentence
 from bede.projections import notices as board
+from bede.projections.memory import endings
 from bede.projections.state import State
 from bede.quick import replace
 from bede.records import Place
@@ -94,13 +95,15 @@ def _overruled(reading: Reading, pairs: Sequence[list[int]]) -> Section:
 
 
 def _recent(reading: Reading, place: Place, limit: int, known: set[int]) -> Section:
-    """Return the newest events that no other section shows."""
-    found: list[int] = []
-    for seq, kind in islice(reading.kinds_of(reading.spans(place)), _LOOKED):
-        if len(found) >= limit or kind == "project":
-            break
-        # A run that is not its command's latest says nothing that still holds.
-        if seq not in known and kind != "run":
-            found.append(seq)
-    events = reading.load(found)
-    return Section("Recent events", [sentence(events[seq], short=True) for seq in found], len(found))
+    """Return the newest events that no other section shows and that still hold."""
+    seen = reading.spans(place)
+    # A run that is not its command's latest says nothing that still holds.
+    fresh = [
+        seq
+        for seq, kind in islice(reading.kinds_of(seen), _LOOKED)
+        if seq not in known and kind not in ("run", "project")
+    ]
+    ended = endings(reading.connection, fresh, seen)
+    found = [seq for seq in fresh if seq not in ended][: limit * 2]
+    events = [event for seq, event in sorted(reading.load(found).items(), reverse=True) if event.body is not None]
+    return Section("Recent events", [sentence(event, short=True) for event in events[:limit]], len(events[:limit]))

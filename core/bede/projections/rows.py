@@ -33,6 +33,9 @@ KINDS: tuple[str, ...] = get_args(Kind)
 #: Events that have a row: memories, and merges for what they end.
 ROWED = (*KINDS, "merge")
 
+#: How a shell tells of a command that ended by Ctrl-C.
+_INTERRUPTED = 130
+
 #: How an event ends another, with the letter that stands for it in `memory.ends`.
 ENDINGS = {"supersedes": "s", "invalidates": "i"}
 
@@ -142,9 +145,9 @@ def key(kind: str, body: dict[str, Any]) -> str:
 def outcome(kind: str, body: dict[str, Any]) -> str:
     """Return what came out: a run's exit status, or a short digest of a value, else ''."""
     if kind == "run":
-        # A command that could not even be started says nothing about what it would have done.
-        never_ran = body.get("exit_status") in (126, 127) and body.get("failure")
-        return "" if never_ran else str(body.get("exit_status", ""))
+        # A command that could not even be started, or that somebody interrupted, says nothing of what it would have done.
+        status = body.get("exit_status", "")
+        return "" if status == _INTERRUPTED or (status in (126, 127) and body.get("failure")) else str(status)
     if kind in ("decision", "fact") and "value" in body:
         value = json.dumps(body.get("value"), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:16]
