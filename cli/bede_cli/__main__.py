@@ -25,13 +25,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] == ["hook"]:  # The narrow door: agents wait for it, and it knows neither parser nor output.
-        from bede_cli import hook
-
-        return hook.run(words[1:])
     try:
+        if words[:1] == ["hook"]:  # The narrow door: agents wait for it, and it knows neither parser nor output.
+            from bede_cli import hook
+
+            return hook.run(words[1:])
         from bede_cli import exits
-    except KeyboardInterrupt:  # Nothing has begun.
+    except KeyboardInterrupt:  # Nothing has begun, or what an agent waits for is not wanted any more.
         return 130
     return exits.run(lambda: _answer(words), words)
 

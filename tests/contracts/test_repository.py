@@ -377,6 +377,39 @@ class RepositoryContract:
             self.append(store, "three")
             assert self.told(reader) == ["three", "one"]
 
+    def test_a_payload_that_is_damaged_costs_only_itself(self, store):
+        self.append(store, "one", "two", "three")
+        for body in (b"{", b"[]", b'{"tags":5}', b"\xff"):
+            store.connection.execute("UPDATE event SET body = ? WHERE seq = 3", (body,))
+            assert memories(store) == [4, 2]
+            assert store.verify().findings
+        self.append(store, *(str(number) for number in range(64)))
+        store.connection.execute("DELETE FROM event WHERE seq = 999")
+        assert memories(store) == [*range(68, 3, -1), 2]
+
+    def test_a_file_that_became_newer_while_it_was_open_is_refused(self, store, other):
+        self.append(store, "one")
+        other.connection.execute("UPDATE project SET min_writer_version = 99, upgrade_hint = 'get it'")
+        with pytest.raises(TooNew, match="writes format 99"):
+            self.append(store, "two")
+        assert memories(store) == [2]
+        other.connection.execute("UPDATE project SET min_reader_version = 99")
+        with pytest.raises(TooNew, match="reads format 99"):
+            memories(store)
+
+    @pytest.mark.parametrize("table", ["indexed", "ref", "event_key"])
+    def test_what_is_filled_by_the_batch_is_laid_anew(self, store, table):
+        events = self.append(store, *(str(number) for number in range(100)))
+        with store.write("fork", "ada", AT) as writing:
+            writing.move("side", writing.resolve("main~3"))
+        refs = {"main": 101, "side": 98}
+        store.connection.execute(f"DROP TABLE {table}")
+        store.reindex()
+        with store.snapshot() as reading:
+            assert reading.refs() == refs
+            assert reading.resolve(events[5].id).seq == events[5].seq
+        assert store.verify().findings == ()
+
     def test_opening_again_builds_nothing_again(self, store, monkeypatch):
         self.append(store, "one")
         self.append(store, "two", "three")
@@ -605,8 +638,19 @@ class TestSnapshots(ProjectionContract):
 
     projection = PROJECTIONS[1]
 
-    def rebuilt(self, store):
-        return {"snapshot": self.meaning(store)["snapshot"]}
+    def meaning(self, store):
+        """Return the states at some places; which of them are cached depends on batches."""
+        from bede.projections.state import state_at
+
+        store.ripen()
+        places = store.connection.execute("SELECT line, position FROM event WHERE seq % 9 = 0").fetchall()
+        return {place: state_at(store.connection, *place) for place in places}
+
+    def test_states_are_cached(self, store):
+        self.fill(store, 300)
+        catch_up(store)
+        store.ripen()
+        assert [row[:2] for row in self.tables(store)["snapshot"]][0] == (1, 128)
 
 
 class TestText(ProjectionContract):
@@ -654,6 +698,36 @@ class TestText(ProjectionContract):
     def test_texts_are_taken_in_on_a_disk_without_locks(self, store):
         store.path.with_name("ripening.lock").mkdir()
         self.fill(store)
+        assert self.waiting(store) < 64
+
+    def test_what_is_purged_between_making_ready_and_taking_in_stays_away(self, store, monkeypatch):
+        secret = "xyzzyplugh"
+        with held(store.path.with_name("ripening.lock")), store.write("store", "ada", AT) as writing:
+            bodies = [{"summary": secret, "key": f"{secret}{number}", "value": number} for number in range(200)]
+            drafts = [Draft("decision", body, "ada", AT) for body in bodies]
+            seqs = [event.seq for event in writing.append("main", drafts)]
+        gather = store._gather
+
+        def purge(seqs):
+            opened = Repository.open(store.path, store._projections)
+            with closing(opened) as other, other.write("purge", "ada", AT) as writing:
+                assert writing.purge(seqs) == 200
+
+        def interrupted():
+            made = gather()
+            if seqs:
+                purge(seqs)
+                seqs.clear()
+            return made
+
+        monkeypatch.setattr(store, "_gather", interrupted)
+        store.ripen()
+        assert not seqs
+        run = store.connection.execute
+        for (table,) in run("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0").fetchall():
+            cells = [cell for row in run(f'SELECT * FROM "{table}"') for cell in row]
+            plain = [cell if isinstance(cell, bytes) else str(cell).encode() for cell in cells]
+            assert not [cell for cell in plain if secret.encode() in cell]
         assert self.waiting(store) < 64
 
     def test_a_writer_takes_in_one_batch_and_goes_on(self, store, monkeypatch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
@@ -97,20 +98,22 @@ def upto(connection: sqlite3.Connection) -> int:
 def between(connection: sqlite3.Connection, first: int, last: int) -> list[Waiting]:
     """Return the rows of events from one to another, newest first.
 
-    Raises:
-        Corrupt: a payload is not what was written.
+    One whose payload is not what was written has none: `verify` finds it, and it must not stand in the way of others.
     """
     found = connection.execute(
         "SELECT seq, kind, actor, happened_at, line, position, body FROM event"
         f" WHERE seq BETWEEN ? AND ? AND kind IN ({','.join('?' * len(ROWED))}) ORDER BY seq DESC",
         (first, last, *ROWED),
     )
-    told = ((*rest, log.body(stored)) for *rest, stored in found)
-    return [
-        Waiting(row_of(connection, seq, kind, body or {}), actor, at, line, position)
-        for seq, kind, actor, at, line, position, body in told
-        if has_row(kind, body)
-    ]
+    made = []
+    for seq, kind, actor, at, line, position, stored in found:
+        try:
+            body = log.body(stored)
+            if has_row(kind, body):
+                made.append(Waiting(row_of(connection, seq, kind, body or {}), actor, at, line, position))
+        except (Corrupt, TypeError, ValueError, AttributeError):
+            continue
+    return made
 
 
 def waiting(connection: sqlite3.Connection) -> Sequence[Waiting]:
@@ -126,8 +129,15 @@ def waiting(connection: sqlite3.Connection) -> Sequence[Waiting]:
         return between(connection, start + 1, newest[0])
     if connection.waiting[0] != (start, *newest):
         connection.waiting = (start, *newest), between(connection, start + 1, newest[0])
-    kept: Sequence[Waiting] = connection.waiting[1]
+    kept: list[Waiting] = connection.waiting[1]
     return kept
+
+
+def among(fresh: Sequence[Waiting], first: int, last: int) -> dict[int, Waiting]:
+    """Return those of some that wait, newest first, which are of events from one to another, by seq."""
+    start = bisect_left(fresh, -last, key=lambda one: -one.row.seq)
+    end = bisect_right(fresh, -first, key=lambda one: -one.row.seq)
+    return {one.row.seq: one for one in fresh[start:end]}
 
 
 def labels(body: dict[str, Any]) -> list[str]:
@@ -145,7 +155,7 @@ def key(kind: str, body: dict[str, Any]) -> str:
 def outcome(kind: str, body: dict[str, Any]) -> str:
     """Return what came out: a run's exit status, or a short digest of a value, else ''."""
     if kind == "run":
-        # A command that could not even be started, or that somebody interrupted, says nothing of what it would have done.
+        # A command that could not be started, or that somebody interrupted, says nothing of what it would have done.
         status = body.get("exit_status", "")
         return "" if status == _INTERRUPTED or (status in (126, 127) and body.get("failure")) else str(status)
     if kind in ("decision", "fact") and "value" in body:

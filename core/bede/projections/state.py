@@ -16,7 +16,6 @@ from typing import Any
 from bede.errors import Corrupt
 from bede.projections import rows
 from bede.records import Event, Spans
-from bede.repository import log
 from bede.repository.lines import beyond, ranges, spans
 
 #: Events between two cached states of one line, and most events that are looked at together.
@@ -170,7 +169,7 @@ class Snapshots:
     def gather(self, connection: sqlite3.Connection) -> tuple[int, int, list[Cached]] | None:
         """Make the states to be cached since the last time, when there may be one."""
         start = _upto(connection)
-        end = min(start + CHUNK, log.last(connection))
+        end = min(start + CHUNK, rows.upto(connection))  # Of what waits itself a state would cost too much.
         if end - start < SPACING:
             return None
         query = (
@@ -278,15 +277,13 @@ def rows_between(connection: sqlite3.Connection, line: int, start: int, end: int
         "coalesce(m.ends, ''), e.actor FROM event e LEFT JOIN memory m USING (seq) "
         "WHERE e.seq BETWEEN ? AND ? ORDER BY e.seq"
     )
-    for first, last in ranges(connection, line, start, end):
-        found = connection.execute(query, (first, last))
-        fresh = _fresh(connection, first) if last > rows.upto(connection) else {}
-        yield from (fresh.get(row[0], row) for row in found) if fresh else found
+    parts = ranges(connection, line, start, end)
+    late = rows.waiting(connection) if parts and parts[-1][1] > rows.upto(connection) else ()
+    for first, last in parts:
+        found, fresh = connection.execute(query, (first, last)), rows.among(late, first, last) if late else {}
+        yield from (_row(fresh[row[0]]) if row[0] in fresh else row for row in found)
 
 
-def _fresh(connection: sqlite3.Connection, first: int) -> dict[int, Row]:
-    """Return the memories that wait, from an event on."""
-    made = ((one.row, one.actor) for one in rows.waiting(connection) if one.row.seq >= first)
-    return {
-        row.seq: (row.seq, row.kind, row.task, row.key, row.outcome, row.spelled(), actor) for row, actor in made
-    }
+def _row(one: rows.Waiting) -> Row:
+    row = one.row
+    return row.seq, row.kind, row.task, row.key, row.outcome, row.spelled(), one.actor

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ from bede.repository.reading import Reading
 from bede.repository.writing import ROUND, Head, Projection, Ripening, Writing
 
 __all__ = ["Projection", "Reading", "Repository", "Ripening", "Writing"]
+
+
+#: So many events that wait are more than one process takes in while others write: who has its lock may hang.
+OVERDUE = 20_000
 
 
 def _version(connection: Connection) -> int:
@@ -173,7 +177,8 @@ class Repository:
         """Remember the newest rows of a transaction that was committed, and ripen what is worth it by now."""
         self._head = writing.newest
         if writing.newest.last // ROUND > writing.before // ROUND:
-            with suppress(BedeError):  # What was written is acknowledged; the next writer can do this as well.
+            # What was written is there, whatever comes of this; the next writer can do it as well.
+            with suppress(BedeError, KeyboardInterrupt):
                 self._ripen_alone()
 
     def ripen(self) -> None:
@@ -188,22 +193,26 @@ class Repository:
         """
         from bede.turnstile import held
 
-        try:
-            with held(self.path.with_name("ripening.lock")) as is_alone:
-                if is_alone:
-                    self._ripen()
-        except Unavailable:  # A disk without locks: then each does what may turn out to be done.
-            self._ripen()
+        with ExitStack() as stack:
+            try:
+                is_alone = stack.enter_context(held(self.path.with_name("ripening.lock")))
+            except Unavailable:  # A disk without locks: then each does what may turn out to be done.
+                is_alone = True
+            if is_alone or log.unindexed(self.connection) > OVERDUE:
+                self._ripen()
 
     def _ripen(self) -> bool:
         """Take in a batch; tell whether there may be another."""
         with door.snapshot(self.connection, self._wait):
-            is_due, gathered = log.unindexed(self.connection) >= ROUND, self._gather()
+            number, is_due = journal.head(self.connection)[0], log.unindexed(self.connection) >= ROUND
+            gathered = self._gather()
         if not (is_due or gathered):
             return False
         with door.Immediate(self.connection, self._wait):
             log.index(self.connection)
             refs.settle(self.connection)
+            if journal.has_purged(self.connection, number):  # What was gathered may hold what is not to be any more.
+                return bool(gathered)
             taken = [projection.settle(self.connection, ready) for projection, ready in gathered]
         return bool(taken) and all(taken)
 
@@ -242,7 +251,7 @@ class Repository:
         """Build the projections again, inside the caller's transaction."""
         count = 0
         lines.lay(self.connection)
-        log.forget_index(self.connection)
+        schema.lay_indexes(self.connection)
         log.index(self.connection)
         refs.settle(self.connection)
         self.connection.execute("DELETE FROM projection")
@@ -297,6 +306,7 @@ class Repository:
 
         Looked at again only after somebody else wrote, so that an append need not pay for it.
         """
+        door.admit_writer(self.connection)
         stored, ours = self._versions(), {item.name: item.version for item in self._projections}
         if any(stored.get(name) != version for name, version in ours.items()):
             self._rebuild()

@@ -161,6 +161,24 @@ def _compare_formats(connection: Connection) -> None:
         )
 
 
+def _admit_reader(connection: Connection) -> None:
+    """Refuse a file that a newer version has brought up since it was opened."""
+    row = connection.execute("SELECT min_reader_version, upgrade_hint FROM project").fetchone()
+    if row and row[0] > schema.FORMAT:
+        raise TooNew(f"{connection.path} needs a bede that reads format {row[0]} by now", hint=row[1])
+
+
+def admit_writer(connection: Connection) -> None:
+    """Refuse to write to a file that a newer version has brought up since it was opened.
+
+    Raises:
+        TooNew: it asks for a newer writer.
+    """
+    row = connection.execute("SELECT min_writer_version, upgrade_hint FROM project").fetchone()
+    if row and row[0] > schema.FORMAT:
+        raise TooNew(f"{connection.path} needs a bede that writes format {row[0]} by now", hint=row[1])
+
+
 def retry(act: Callable[[], object], wait: float) -> None:
     """Do `act` again, with jitter, while another connection holds the file; it may say so itself by raising Busy.
 
@@ -267,8 +285,8 @@ def snapshot(connection: Connection, wait: float = WAIT) -> Iterator[None]:
 def _begin_reading(connection: Connection) -> None:
     connection.execute("BEGIN")
     try:
-        connection.execute("SELECT uuid FROM project").fetchone()
-    except sqlite3.Error:
+        _admit_reader(connection)
+    except (sqlite3.Error, TooNew):
         connection.execute("ROLLBACK")
         raise
 

@@ -93,6 +93,12 @@ def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
     return left
 
 
+def has_purged(connection: sqlite3.Connection, number: int) -> bool:
+    """Tell whether an operation after this one destroyed payloads."""
+    query = "SELECT 1 FROM operation WHERE number > ? AND verb IN ('purge', 'bundle', 'init') LIMIT 1"
+    return connection.execute(query, (number,)).fetchone() is not None
+
+
 def brought(connection: sqlite3.Connection) -> Callable[[int], bool]:
     """Return what tells, of an event's arrival number, whether it came from another machine, in a bundle.
 

@@ -180,13 +180,6 @@ def is_indexed(connection: sqlite3.Connection) -> bool:
     return lost.fetchone() is None
 
 
-def forget_index(connection: sqlite3.Connection) -> None:
-    """Empty `event_key`, so that it can be filled anew."""
-    connection.execute("DELETE FROM event_key")
-    connection.execute("DELETE FROM indexed")
-    connection.execute("INSERT INTO indexed VALUES (0, 0)")
-
-
 def walk(connection: sqlite3.Connection, seen: Spans, *, kinds: Sequence[str] = ()) -> Iterator[Event]:
     """Yield what a view sees, newest first in order of arrival.
 

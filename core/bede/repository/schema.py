@@ -44,12 +44,22 @@ CREATE INDEX event_source ON event (source)  -- one record is one event, but for
   WHERE source <> '';
 """
 
+#: What is filled by the batch, and may be laid anew from the rest.
 INDEXED = """
+CREATE TABLE event_key (        -- finds an event by the first 8 bytes of its id; filled by the batch, see indexed
+  prefix BLOB NOT NULL,
+  seq INTEGER NOT NULL,
+  PRIMARY KEY (prefix, seq)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE indexed (          -- one row: how far what is filled by the batch goes; later rows are looked through
   seq INTEGER NOT NULL,         -- up to which event event_key goes
   number INTEGER NOT NULL       -- after which operation ref was written
 ) STRICT;
 INSERT INTO indexed VALUES (0, 0);
+CREATE TABLE ref (              -- a name for an event, where the operation indexed.number had moved it
+  name TEXT PRIMARY KEY,
+  seq INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 """
 
 TABLES = """
@@ -61,11 +71,6 @@ CREATE TABLE project (          -- one row: who this memory is, and who may use 
   min_writer_version INTEGER NOT NULL,
   upgrade_hint TEXT NOT NULL
 ) STRICT;
-CREATE TABLE event_key (        -- finds an event by the first 8 bytes of its id; filled by the batch, see indexed
-  prefix BLOB NOT NULL,
-  seq INTEGER NOT NULL,
-  PRIMARY KEY (prefix, seq)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE line (             -- where a run of events branched off
   line INTEGER PRIMARY KEY,
   parent INTEGER,               -- the line it left, NULL for the first
@@ -79,10 +84,6 @@ CREATE TABLE stretch (          -- where a line goes on: its events from here ar
   position INTEGER NOT NULL     -- of the first of them; an index of these does for one of all events
 ) STRICT;
 CREATE UNIQUE INDEX stretch_place ON stretch (line, position);
-CREATE TABLE ref (              -- a name for an event, where the operation indexed.number had moved it
-  name TEXT PRIMARY KEY,
-  seq INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
 CREATE TABLE operation (        -- every change of refs, chained by hash: reflog, audit log, tamper evidence
   number INTEGER PRIMARY KEY,   -- 1, 2, 3, …
   verb TEXT NOT NULL,
@@ -194,6 +195,13 @@ def _lay(connection: sqlite3.Connection, tables: str) -> None:
             connection.execute(statement)
 
 
+def lay_indexes(connection: sqlite3.Connection) -> None:
+    """Lay what is filled by the batch anew, and empty: until it is filled the log and the journal tell all of it."""
+    for table in ("event_key", "indexed", "ref"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    _lay(connection, INDEXED)
+
+
 def declare(
     version: int, uuid: str, secret: bytes, created_at: int, reader: int, writer: int, hint: str
 ) -> dict[str, Any]:
@@ -217,7 +225,9 @@ def _second(connection: sqlite3.Connection) -> None:
 
 
 def _third(connection: sqlite3.Connection) -> None:
-    """Keep the digests of purged payloads alone: a reader of the formats before would miss the others."""
+    """Keep digests of purged payloads alone, and write refs down by the batch: readers of before would miss both."""
+    if connection.execute("SELECT 1 FROM pragma_table_info('indexed') WHERE name = 'number'").fetchone():
+        return  # It was done; only the number of the format is another one.
     connection.execute("DROP INDEX IF EXISTS lease_wide")
     connection.execute("DROP INDEX event_source")
     connection.execute("ALTER TABLE event RENAME TO event_before")
@@ -227,12 +237,7 @@ def _third(connection: sqlite3.Connection) -> None:
         " CASE WHEN body IS NULL THEN digest END, line, position, salt, body FROM event_before ORDER BY seq"
     )
     connection.execute("DROP TABLE event_before")
-    indexed = connection.execute("SELECT seq FROM indexed").fetchone()
-    connection.execute("DROP TABLE indexed")
-    _lay(connection, INDEXED)
-    connection.execute(
-        "UPDATE indexed SET seq = ?, number = (SELECT coalesce(max(number), 0) FROM operation)", indexed or (0,)
-    )
+    lay_indexes(connection)
     connection.execute("UPDATE project SET min_reader_version = 3, min_writer_version = 3")
 
 
