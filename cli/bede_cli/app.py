@@ -55,12 +55,12 @@ def _leading(arguments: list[str]) -> tuple[list[str], list[str]]:
         typed = arguments.pop(0)
         flag, equals, value = typed.partition("=") if typed.startswith("--") else (typed[:2], typed[2:], typed[2:])
         item = known.get(flag)
-        if typed == "--version":
-            before.append(typed)
+        if typed in ("--version", "-V"):
+            before.append("--version")
         elif item is None or (item.is_flag and equals):
-            from difflib import get_close_matches
+            from bede.hints import near as nearest
 
-            near = grammar.meant(get_close_matches(typed, [*known, "--version"], 1, 0.6))
+            near = grammar.meant(nearest(typed, [*known, "--version"]))
             raise UsageError(f"no option {typed!r} before the verb", hint=near or "'bede help' lists them")
         elif item.is_flag:
             before.append("--help" if flag == "-h" else flag)

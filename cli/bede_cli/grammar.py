@@ -189,7 +189,10 @@ def _array(item: Word, text: str) -> list[str]:
 
 def _one(item: Word, text: str, directory: Path) -> Any:
     if item.choices and text not in item.choices:
-        raise UsageError(f"{item.label}: no choice {text!r}", hint=f"one of {', '.join(item.choices)}")
+        from bede.hints import asked
+
+        hint = f"{asked(text, item.choices)}one of {', '.join(item.choices)}"
+        raise UsageError(f"{item.label}: no choice {text!r}", hint=hint)
     if item.field.pattern is not None:
         _match(item, text)
     if item.kind is Path:

@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from bede.identity import counted
 from bede_cli.terminal import visible
 
 Body = Mapping[str, Any]
@@ -26,11 +27,6 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86400, 3600, "hour"), (14 * 86400, 86400, "day"))
 #: Most columns and lines that a table of somebody else's records may have before each record becomes a block.
 _COLUMNS, _LINES = 7, 3
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number of things in words."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def text(value: Any, style: str = "") -> Text:
@@ -68,7 +64,7 @@ def when(moment: str, now: datetime | None = None) -> str:
     for limit, unit, name in _STEPS:
         if 0 <= seconds < limit:
             count = int(seconds // unit)
-            return f"{count} {name}{'s' if count > 1 else ''} ago"
+            return f"{counted(count, name)} ago"
     return f"{local:%Y-%m-%d}" if seconds > 0 else f"{local:%Y-%m-%d %H:%M}"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console, RenderableType, detect_legacy_windows
 from rich.text import Text
 
+from bede.identity import counted
 from bede_cli import sittings, together
 from bede_cli.layout import (
     BAD,
@@ -22,7 +23,6 @@ from bede_cli.layout import (
     QUIET,
     Body,
     columns,
-    counted,
     definitions,
     generic,
     indented,
@@ -113,7 +113,8 @@ def search(body: Body) -> Iterator[RenderableType]:
             yield Text()
         yield from _memory(memory)
     if not body["results"] and not body.get("passages"):
-        yield text("nothing found", QUIET)
+        left = body["left_out"] or body.get("passages_left_out")
+        yield text("the budget is too small for any of what was found" if left else "nothing found", QUIET)
     yield from sittings.passages(body)
     if body["left_out"]:
         yield text(f"{counted(body['left_out'], 'more result')} left out by the budget", QUIET)

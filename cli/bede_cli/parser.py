@@ -14,25 +14,26 @@ import typer
 from typer.core import TyperCommand
 
 from bede.errors import UsageError
+from bede.hints import near
 from bede.operation import Operation
 from bede_cli.grammar import Word, advice, meant
 from bede_cli.plain import Typed
 
 
 class Verb(TyperCommand):
-    """A verb as Typer's parser sees it; `typed` is what its call was split into."""
+    """A verb as Typer's parser sees it; `typed` is what its call was split into, `rest` what found no place."""
 
     typed: Typed
+    rest: list[str]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Split the words, and leave them as they are."""
         found, rest, order = self.make_parser(ctx).parse_args(args=list(args))
         plain = {name: list(raw) if isinstance(raw, tuple) else raw for name, raw in found.items()}
         given = {name: raw for name, raw in plain.items() if isinstance(raw, (str, bool, list)) and raw != []}
-        if rest and "call_help" not in given:
-            raise UsageError(f"unexpected argument {rest[0]!r}", hint=advice(self.name or ""))
         ordered = {item.name: None for item in reversed(order) if item.name in given}
         self.typed = {name: given[name] for name in (*reversed(ordered), *(given.keys() - ordered)) if name}
+        self.rest = rest
         return []
 
 
@@ -48,8 +49,28 @@ def split(declared: Operation, words: Sequence[Word], arguments: Sequence[str]) 
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        raise _usage_error(error, declared.name) from error
+        raise _usage_error(error, declared.name, words) from error
+    if made.rest and "call_help" not in made.typed:
+        hint = _quoted(declared.name, words, made, list(arguments)) or advice(declared.name)
+        raise UsageError(f"unexpected argument {made.rest[0]!r}", hint=hint)
     return made.typed
+
+
+def _quoted(verb: str, words: Sequence[Word], made: Verb, arguments: list[str]) -> str:
+    """Return the call as it was meant where a text was typed without quotes; nothing where a verb takes no text.
+
+    An argument that may be left out is a text; one that must be given is a name, and has no blanks.
+    """
+    import shlex
+
+    taken = [item for item in words if not item.flags]
+    if len(taken) != 1 or taken[0].required or taken[0].kind is not str or taken[0].choices:
+        return ""
+    loose = [str(made.typed[taken[0].name]), *made.rest]
+    size = len(loose)
+    start = next((at for at in range(len(arguments) - size, -1, -1) if arguments[at : at + size] == loose), None)
+    before, after = ([], []) if start is None else (arguments[:start], arguments[start + size :])
+    return f"put the words in quotes: {shlex.join(['bede', verb, *before, ' '.join(loose), *after])}"
 
 
 def command(declared: Operation, words: Sequence[Word]) -> Verb:
@@ -87,13 +108,14 @@ def _parameter(item: Word) -> Parameter:
     return Parameter(item.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _usage_error(error: Any, verb: str) -> UsageError:
+def _usage_error(error: Any, verb: str, words: Sequence[Word]) -> UsageError:
     """Return what Typer's parser complains of as an error of our own."""
     text = str(error.message).rstrip(".")
     if not hasattr(error, "possibilities"):
         return UsageError(text[:1].lower() + text[1:], hint=advice(verb))
     typed = str(error.option_name)
-    hint = meant(list(error.possibilities or ())[:2]) or advice(verb)
+    offered = [flag for item in words if not item.field.hidden for flag in (*item.flags, *item.off)]
+    hint = meant(near(typed, offered)) or advice(verb)
     if not typed.startswith("--"):
         hint += "; a word that begins with - goes after --"
     return UsageError(f"no such option {typed!r}", hint=hint)

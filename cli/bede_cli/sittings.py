@@ -12,6 +12,7 @@ from itertools import groupby
 from rich.console import RenderableType
 from rich.text import Text
 
+from bede.identity import counted
 from bede.turns import text_of
 from bede_cli.layout import (
     BAD,
@@ -22,7 +23,6 @@ from bede_cli.layout import (
     QUIET,
     Body,
     columns,
-    counted,
     definitions,
     indented,
     plain,

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
+from bede.identity import counted
 from bede.leases.telling import remaining
 from bede_cli.layout import (
     BAD,
@@ -24,7 +25,6 @@ from bede_cli.layout import (
     QUIET,
     Body,
     columns,
-    counted,
     indented,
     plain,
     sentence,

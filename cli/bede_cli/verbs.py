@@ -29,10 +29,9 @@ def find(verb: str) -> Operation:
         declared: Operation = serve.operation  # type: ignore[attr-defined]
         return declared
     if verb not in VERBS:
-        from difflib import get_close_matches
+        from bede.hints import asked
 
-        near = get_close_matches(verb, [*HEADINGS, "help"], 1, 0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = asked(verb, [*HEADINGS, "help", "--version"]).replace("--version", "bede --version")
         raise UsageError(f"no verb {verb!r}", hint=hint + "'bede help' lists the verbs")
     return load(verb)
 

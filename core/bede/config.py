@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bede.errors import UsageError
+from bede.errors import UsageError, cause
 from bede.identity import check_agent
 from bede.quick import dataclass
 
@@ -147,9 +147,7 @@ class Config:
         Raises:
             UsageError: there is no such setting, or its value is not of its kind.
         """
-        setting = _BY_KEY.get(key)
-        if setting is None:
-            raise UsageError(f"no setting {key!r}", hint="'bede config' lists them")
+        setting = declared(key)
         if setting.variable in self._environment:
             raw = self._environment[setting.variable]
             return Value(key, _read(setting, raw, setting.variable), "environment", setting.variable)
@@ -219,7 +217,9 @@ def declared(key: str) -> Setting:
         UsageError: there is no such setting.
     """
     if key not in _BY_KEY:
-        raise UsageError(f"no setting {key!r}", hint="'bede config' lists them")
+        from bede.hints import asked
+
+        raise UsageError(f"no setting {key!r}", hint=f"{asked(key, _BY_KEY)}'bede config' lists them")
     return _BY_KEY[key]
 
 
@@ -239,7 +239,7 @@ def _load(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"cannot read {path}: {error}", hint="mend the file, or move it away") from error
+        raise UsageError(f"cannot read {path}: {cause(error)}", hint="mend the file, or move it away") from error
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bede.config import user_folder
-from bede.errors import Unavailable
+from bede.errors import Unavailable, cause
 from bede.turnstile import held
 
 _MOST = 1_000_000
@@ -49,7 +49,7 @@ def write(path: Path, line: Mapping[str, Any]) -> None:
                 _halve(path)
             _append(path, data)
     except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot write {path}: {error}", hint="check the folder and the disk") from error
+        raise Unavailable(f"cannot write {path}: {cause(error)}", hint="check the folder and the disk") from error
 
 
 def last(path: Path) -> dict[str, Any] | None:
@@ -63,7 +63,7 @@ def last(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot read {path}: {error}", hint="check its permissions") from error
+        raise Unavailable(f"cannot read {path}: {cause(error)}", hint="check its permissions") from error
     return next((found for line in reversed(lines) if (found := _read(line)) is not None), None)
 
 

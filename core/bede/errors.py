@@ -132,6 +132,11 @@ class Internal(BedeError):
     """A bug in Bede itself."""
 
 
+def cause(error: BaseException) -> str:
+    """Return what an error says; of one of the system neither its number nor the path, which the message names."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 #: Every error a caller can meet, in the order of exit statuses: the source of the table in the manual.
 ERRORS: tuple[type[BedeError], ...] = (
     UsageError,

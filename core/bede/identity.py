@@ -102,6 +102,11 @@ def operation_hash(
     return hashlib.sha256(form.encode()).digest()
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def timestamp(microseconds: int) -> str:
     """Return RFC 3339 UTC, `2026-11-30T09:15:00.123456Z`.
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bede.errors import RepositoryNotFound, Unavailable
+from bede.errors import RepositoryNotFound, Unavailable, cause
 from bede.quick import dataclass
 
 FOLDER = ".bede"
@@ -64,7 +64,8 @@ def _is_there(path: Path) -> bool:
         return False
     except (OSError, ValueError) as error:
         raise Unavailable(
-            f"cannot look into {path.parent}: {error}", hint="check the permissions, or name a project with --project"
+            f"cannot look into {path.parent}: {cause(error)}",
+            hint="check the permissions, or name a project with --project",
         ) from error
     return True
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bede.errors import Unavailable
+from bede.errors import Unavailable, cause
 
 #: How the systems say that somebody else has it.
 _TAKEN = {getattr(errno, name, 0) for name in ("EACCES", "EAGAIN", "EDEADLK", "EDEADLOCK", "EWOULDBLOCK")}
@@ -33,7 +33,7 @@ def held(path: Path, patience: float = 0.0) -> Iterator[bool]:
     try:
         handle = _open(path)
     except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot lock {path}: {error}", hint="check the permissions") from error
+        raise Unavailable(f"cannot lock {path}: {cause(error)}", hint="check the permissions") from error
     try:
         yield _taken(handle, path, time.monotonic() + patience)
     finally:
@@ -52,7 +52,7 @@ def _taken(handle: int, path: Path, until: float) -> bool:
             _lock(handle)
         except OSError as error:
             if error.errno not in _TAKEN:
-                raise Unavailable(f"cannot lock {path}: {error}", hint="its disk may have none") from error
+                raise Unavailable(f"cannot lock {path}: {cause(error)}", hint="its disk may have none") from error
         else:
             return True
         if time.monotonic() >= until:

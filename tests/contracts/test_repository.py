@@ -650,7 +650,7 @@ class TestSnapshots(ProjectionContract):
         self.fill(store, 300)
         catch_up(store)
         store.ripen()
-        assert [row[:2] for row in self.tables(store)["snapshot"]][0] == (1, 128)
+        assert self.tables(store)["snapshot"][0][:2] == (1, 128)
 
 
 class TestText(ProjectionContract):

@@ -236,7 +236,24 @@ def test_a_path_starts_at_the_folder_of_the_call(values: Callable[..., dict[str,
         ("trial a --ratio nan", "--ratio: nan is out of bounds", "at least 0"),
         ("trial a --ratio inf", "--ratio: inf is out of bounds", "at least 0"),
         ("trial a --flag=yes", "does not take a value", ""),
-        ("trial a --mode slwo", "--mode: no choice 'slwo'", "fast, slow"),
+        ("trial a --mode slwo", "--mode: no choice 'slwo'", "did you mean 'slow'? one of fast, slow"),
+        ("store x --kind decison", "--kind: no choice 'decison'", "did you mean 'decision'? one of"),
+        ("store x --kind constraint", "no choice 'constraint'", "did you mean 'discovered_constraint'? one of"),
+        ("search x --kind handoff", "no choice 'handoff'", "did you mean 'task_handoff'? one of"),
+        ("lease acqire", "ACTION: no choice 'acqire'", "did you mean 'acquire'? one of"),
+        ("schedule instal", "ACTION: no choice 'instal'", "did you mean 'install'? one of"),
+        ("attach claude", "no agent 'claude' is known", "did you mean 'claude-code'? known are"),
+        ("config recall.topk", "no setting 'recall.topk'", "did you mean 'recall.top_k'? 'bede config'"),
+        ("search login tests", "unexpected argument 'tests'", "in quotes: bede search 'login tests'"),
+        (
+            "store --kind decision use redis --key cache",
+            "unexpected argument 'redis'",
+            "in quotes: bede store --kind decision 'use redis' --key cache",
+        ),
+        ("search login --top-k 3 tests", "unexpected argument 'tests'", "in quotes: bede search 'login tests'"),
+        ("merge idea --abort", "no such option '--abort'", "'bede help merge'"),
+        ("fork new thing", "unexpected argument 'thing'", "'bede help fork'"),
+        ("version", "no verb 'version'", "did you mean 'bede --version'?"),
         ("trial a --modes z", "--modes: no choice 'z'", "x, y"),
         ("trial a --tags [1]", "--tags: every element must be a string, not 1", "repeat the flag"),
         ("trial a --tags [null]", "--tags: every element must be a string, not null", "repeat the flag"),
@@ -409,7 +426,7 @@ def test_every_verb_has_help_for_every_word() -> None:
             assert item.field.description, f"{verb} {item.label}"
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--version", "log"], ["--no-color", "--version"]])
+@pytest.mark.parametrize("words", [["--version"], ["-V"], ["--version", "log"], ["--no-color", "--version"]])
 def test_version(typed: Run, words: list[str]) -> None:
     assert typed(*words) == Ran(0, f"bede {__version__}\n", "")
 

@@ -381,6 +381,8 @@ def test_the_page_of_a_search_shows_what_was_said() -> None:
     ]
     assert lines[4:] == ["1 more passage left out; see --budget"]
     assert render(found | {"passages": [], "passages_left_out": 0}) == "nothing found\n"
+    small = render(found | {"passages": [], "passages_left_out": 14}).splitlines()
+    assert small == ["the budget is too small for any of what was found", "14 more passages left out; see --budget"]
 
 
 def test_the_page_of_the_newest_turns_names_a_session_once() -> None:

@@ -517,7 +517,9 @@ def test_a_file_that_is_no_memory_is_not_overwritten(tmp_path, bede):
 @posix
 def test_a_folder_that_is_a_file_is_an_error(tmp_path, bede):
     (tmp_path / "work" / ".bede").write_text("a file")
-    assert bede("init", cwd=tmp_path / "work").error()["code"] == "unavailable"
+    error = bede("init", cwd=tmp_path / "work").error()
+    assert (error["code"], error["hint"]) == ("unavailable", "move it away")
+    assert error["message"].endswith(".bede: there is a file of that name")
     assert bede("status", cwd=tmp_path / "work").status == 10
 
 

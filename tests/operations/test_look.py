@@ -19,6 +19,7 @@ from bede.operations.rollback import rollback
 from bede.operations.show import show
 from bede.operations.status import status
 from bede.operations.store import store
+from bede.records import Draft
 
 SUMMARY = "is how it stands with this task now, in one statement"
 
@@ -69,9 +70,30 @@ def test_a_log_looks_from_anywhere_and_for_kinds(context):
     assert [line.summary for line in log(context, at="idea").events][:-1] == ["k = v", "one"]
     assert [line.summary for line in log(context, at="main~1").events][:-1] == ["two", "one"]
     assert [line.kind for line in log(context, kind=["decision", "merge"]).events] == ["merge", "decision"]
-    assert log(context, kind=["nothing"]).events == ()
+    assert log(context, kind=["turn"]).events == ()
     with pytest.raises(NotFound):
         log(context, at="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("nonsense", "one of task_handoff, "),
+        ("decison", "did you mean 'decision'? one of "),
+        ("constraint", "did you mean 'discovered_constraint'? one of "),
+    ],
+)
+def test_a_kind_that_no_event_has_is_refused(context, kind, hint):
+    with pytest.raises(UsageError) as refused:
+        log(context, kind=["note", kind])
+    assert refused.value.message == f"--kind: no kind {kind!r}"
+    assert refused.value.hint.startswith(hint) and "lease_acquired" in refused.value.hint
+
+
+def test_a_kind_that_a_newer_version_wrote_is_listed(context):
+    with context.repository.write("store", "a", context.now()) as writing:
+        writing.append("main", [Draft("dream", {"summary": "of sheep"}, "a", context.now())])
+    assert [line.kind for line in log(context, kind=["dream"]).events] == ["dream"]
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "²", "1.0", " 1", "9" * 5000])
@@ -162,8 +184,10 @@ def test_status_looks_from_anywhere(context):
 
 
 def test_status_tells_versions_and_counts(context):
+    assert status(context).health.startswith("1 event in 1 operation, head ")
     store(context, summary="one")
     found = status(context)
+    assert found.health.startswith("2 events in 2 operations, head ")
     assert (found.events, found.operations, found.branches) == (2, 2, 1)
     versions = found.versions
     assert (versions.bede, versions.access, versions.upgrade_hint) == (package.__version__, "full", "")
@@ -199,7 +223,7 @@ def test_exit_statuses(bede, project):
 
 
 def test_what_no_longer_holds_is_not_recent(context):
-    store(context, kind="decision", key="session.store", value="redis", summary="sessions are kept in redis from now on")
+    store(context, kind="decision", key="session.store", value="redis", summary="sessions are kept in redis by now")
     note = store(context, summary="a secret that nobody should have written down here")
     store(context, kind="decision", key="session.store", value="postgres", summary="sessions are kept in postgres now")
     store(context, summary="a note that still holds and is recent")

@@ -356,8 +356,11 @@ def test_a_file_is_read_from_where_the_call_is(context, project):
     (project / "notes.jsonl").write_text('{"summary": "from a file"}\n', encoding="utf-8")
     assert _show(context, store(context, from_=Path("notes.jsonl")).id).body == {"summary": "from a file"}
     for missing in (Path("no.jsonl"), Path(), Path("/nonexistent/x")):
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError) as refused:
             store(context, from_=missing)
+        assert refused.value.message.startswith(f"cannot read {missing}: ")
+        assert not set("[']") & set(refused.value.message)  # Neither a number nor the path once more.
+        assert refused.value.hint
 
 
 def test_there_must_be_something_to_read(context):

@@ -19,6 +19,7 @@ FLOORS: dict[str, float] = {
     "bede_cli": 0,
     "bede.errors": 0,
     "bede.quick": 0,
+    "bede.hints": 0,
     "bede.identity": 1,
     "bede.redact": 1,
     "bede.records": 2,

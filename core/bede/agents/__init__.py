@@ -48,8 +48,10 @@ def load(name: str) -> Agent:
     module = AGENTS.get(named(name))
     if module is None:
         from bede.errors import UsageError
+        from bede.hints import asked
 
-        raise UsageError(f"no agent {name!r} is known", hint=f"known are {', '.join(AGENTS)}")
+        hint = f"{asked(name, AGENTS)}known are {', '.join(AGENTS)}"
+        raise UsageError(f"no agent {name!r} is known", hint=hint)
     __import__(module)  # `importlib` would cost a hook more than all of this room
     agent: Any = sys.modules[module]
     found: Agent = agent

@@ -16,7 +16,7 @@ from typing import Any
 from bede.answers import ranking
 from bede.answers.brief import Section, safe, sentence
 from bede.answers.working import Work, quoted, sorted_by_session, who
-from bede.identity import timestamp
+from bede.identity import counted, timestamp
 from bede.leases import holding, intents, outbox, scopes
 from bede.leases.clock import Now
 from bede.projections import sessions
@@ -334,8 +334,7 @@ def _blocked(block: Block) -> str:
 
 def _knower(one: Knower) -> str:
     last = f", last {_when(one.last)}" if one.last else ""
-    sessions_ = "1 session" if one.sessions == 1 else f"{one.sessions} sessions"
-    return f"- {safe(one.agent_id)}: {one.changes} changes in {sessions_}{last}"
+    return f"- {safe(one.agent_id)}: {counted(one.changes, 'change')} in {counted(one.sessions, 'session')}{last}"
 
 
 def _when(text: str) -> str:

@@ -19,6 +19,7 @@ from typing import IO, Any, BinaryIO, cast
 from bede.bundles import form, shapes
 from bede.bundles.form import Header, refuse
 from bede.errors import BadSource, NotFound, TooNew
+from bede.identity import counted
 from bede.repository.union import Foreign
 from bede.signing import SIGNATURE, is_signed
 
@@ -212,7 +213,7 @@ def _check_prerequisites(header: Header, is_known: Callable[[str], bool]) -> Non
     missing = [name for name in header.prerequisites if not is_known(name)]
     if missing:
         raise NotFound(
-            f"the bundle goes on from {len(missing)} events that are not here, {missing[0][:12]} among them",
+            f"the bundle goes on from {counted(len(missing), 'event')} not here, {missing[0][:12]} among them",
             hint="import what comes before first, or have it made without --range",
             reason="missing_events",
             missing=missing[:20],

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bede.errors import BadSource, Rejected, Unavailable, UsageError
+from bede.errors import BadSource, Rejected, Unavailable, UsageError, cause
 from bede.exchange.folder import read
 from bede.signing import check_name, load
 
@@ -45,7 +45,7 @@ def trusted(folder: Path) -> dict[str, str]:
         if text and os.name != "nt" and path.stat().st_mode & 0o022:
             raise Unavailable(f"others may change {path}", hint=f"look at what it says, then 'chmod 600 {path}'")
     except (BadSource, OSError, UnicodeDecodeError) as error:
-        raise Unavailable(f"cannot read {path}: {error}", hint="mend the file, or move it away") from error
+        raise Unavailable(f"cannot read {path}: {cause(error)}", hint="mend the file, or move it away") from error
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.startswith("#"):

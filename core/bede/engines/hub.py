@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bede.errors import BedeError, Unavailable, UsageError
+from bede.errors import BedeError, Unavailable, UsageError, cause
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,7 +117,7 @@ def folder(path: Path, cache: Path, *patterns: str) -> Model:
             raise Unavailable(f"no model in {path}", hint=f"put its files there: {', '.join(patterns)}", reason="model")
         return Model(path, f"{path.name}@{_digest(path, files, cache)[:16]}")
     except (OSError, ValueError, RuntimeError) as error:
-        raise Unavailable(f"cannot read {path}: {error}", hint="check the path and its permissions") from error
+        raise Unavailable(f"cannot read {path}: {cause(error)}", hint="check the path and its permissions") from error
 
 
 def _digest(path: Path, files: Sequence[Path], cache: Path) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bede.engines import hub
-from bede.errors import Corrupt, Unavailable
+from bede.errors import Corrupt, Unavailable, cause
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,8 @@ def embedder(cache: Path, place: Path | None = None) -> Static:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             continue
         except (OSError, ValueError) as error:
-            raise Unavailable(f"cannot read {path}: {error}", hint="check the path and its permissions") from error
+            hint = "check the path and its permissions"
+            raise Unavailable(f"cannot read {path}: {cause(error)}", hint=hint) from error
     where = cache / FILE if place is None else place
     raise Unavailable(
         f"there is no table of static vectors at {where}",

@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from bede.errors import Unavailable
+from bede.errors import Unavailable, cause
 from bede.exchange.document import refuse
 
 #: Readable by its owner and the folder's group; and by its owner alone.
@@ -44,14 +44,14 @@ def beginning(path: Path, count: int, *, follow: bool = False) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        refuse("unreadable", f"cannot read {path}: {error}")
+        refuse("unreadable", f"cannot read {path}: {cause(error)}")
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             refuse("unsafe_file", f"{path} is no regular file")
         with os.fdopen(handle, "rb", closefd=False) as file:
             return file.read(count)
     except OSError as error:
-        refuse("unreadable", f"cannot read {path}: {error}")
+        refuse("unreadable", f"cannot read {path}: {cause(error)}")
     finally:
         os.close(handle)
 
@@ -79,7 +79,7 @@ def write(path: Path, data: bytes, mode: int | None = None) -> list[str]:
                 draft.unlink(missing_ok=True)
         _settle(path.parent)
     except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot write {path}: {error}", hint="check the folder and the disk") from error
+        raise Unavailable(f"cannot write {path}: {cause(error)}", hint="check the folder and the disk") from error
     return warnings
 
 

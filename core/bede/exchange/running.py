@@ -17,7 +17,7 @@ from bede.exchange import board, document, envelope, folder
 from bede.exchange.document import refuse
 from bede.exchange.envelope import Envelope, Sender
 from bede.exchange.policy import Policy
-from bede.identity import canonical, timestamp
+from bede.identity import canonical, counted, timestamp
 from bede.projections import notices as rows
 from bede.records import Draft
 from bede.repository import Repository, Writing
@@ -166,7 +166,8 @@ class Round:
             timely = [item for item in ours if max(item.created_at, item.cleared_at or 0) <= self._now + envelope.AHEAD]
             found = board.whole(reading, ranked(timely, self._now))
         if early := len(ours) - len(timely):  # One of them, and the others would refuse the whole document.
-            self.outcome.warnings.append(f"{early} notices were made while this clock was ahead: they wait until then")
+            made = f"{counted(early, 'notice')} made while this clock was ahead"
+            self.outcome.warnings.append(f"{made}: held back until then")
         room = envelope.LARGEST - _FRAME
         chosen = document.fitting([document.wire(item) for item in found], envelope.MOST, room)
         self.outcome.left_out = len(found) - len(chosen)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from bede.context import Context
-from bede.errors import Unavailable
+from bede.errors import Unavailable, cause
 from bede.identity import timestamp
 from bede.operation import Field, operation
 from bede.quick import dataclass
@@ -65,4 +65,4 @@ def _replace(path: Path, text: str) -> None:
                 temporary.unlink()
             raise
     except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot write {path}: {error}", hint="check the folder and the disk") from error
+        raise Unavailable(f"cannot write {path}: {cause(error)}", hint="check the folder and the disk") from error

@@ -18,6 +18,7 @@ from bede.answers import talk
 from bede.answers.ranking import find
 from bede.context import Context
 from bede.errors import BedeError, RepositoryNotFound
+from bede.identity import counted
 from bede.operation import operation
 from bede.places import DATABASE, FOLDER
 from bede.projections.memory import Filter, newest
@@ -108,7 +109,7 @@ def _settings(context: Context) -> Iterator[Check]:
 def _project(context: Context) -> Iterator[Check]:
     with context.repository.snapshot() as reading:
         counts = reading.counts()
-    yield Check("project", "ok", f"{context.project.database}, {counts['events']} events")
+    yield Check("project", "ok", f"{context.project.database}, {counted(counts['events'], 'event')}")
 
 
 def _modes(context: Context) -> Iterator[Check]:
@@ -167,7 +168,8 @@ def _history(context: Context) -> Iterator[Check]:
         first = verdict.findings[0]
         yield Check("history", "fail", f"{first.table} {first.row}: {first.problem}", "run 'bede verify'")
     else:
-        yield Check("history", "ok", f"{verdict.events} events, {verdict.operations} operations, in {took:.2f} s")
+        size = f"{counted(verdict.events, 'event')}, {counted(verdict.operations, 'operation')}"
+        yield Check("history", "ok", f"{size}, in {took:.2f} s")
 
 
 def _registry(context: Context) -> Iterator[Check]:

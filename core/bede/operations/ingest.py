@@ -15,7 +15,7 @@ from bede.operation import Field, operation
 from bede.projections.sessions import tally
 from bede.quick import dataclass, replace
 from bede.records import Record
-from bede.sources import AGENTS, guests
+from bede.sources import AGENTS, guests, unknown
 
 if TYPE_CHECKING:
     from bede.answers.meaning import Guests
@@ -241,5 +241,5 @@ def _agents(named: list[str] | None) -> tuple[str, ...]:
     known = (*AGENTS, *guests())
     for name in named or ():
         if name not in known:
-            raise UsageError(f"no transcripts of {name!r} are known", hint=f"known are {', '.join(sorted(known))}")
+            raise unknown(name, known)
     return tuple(dict.fromkeys(named)) if named else known

@@ -135,6 +135,8 @@ def _prepare(folder: Path) -> None:
                 file.write("*\n")
         for path in (folder / DATABASE, ignore):
             _restrict(path, 0o600)
+    except FileExistsError as error:
+        raise Unavailable(f"cannot make {folder}: there is a file of that name", hint="move it away") from error
     except OSError as error:
         raise Unavailable(f"cannot make {folder}: {error.strerror}", hint="check the permissions") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any, ClassVar
 
@@ -10,9 +11,18 @@ from bede.context import Context
 from bede.errors import UsageError
 from bede.identity import timestamp
 from bede.operation import Field, operation
+from bede.projections.rows import KINDS
 from bede.quick import dataclass
-from bede.records import Entry, Record
+from bede.records import Entry, Record, Spans
 from bede.repository import Reading
+
+#: What sorts of event there are: memories, how a branch came about, what agents' sessions left, and what was observed.
+EVENTS = (
+    *KINDS,
+    *("project", "merge", "session", "turn", "rewind", "commit"),
+    *("lease_acquired", "lease_released", "lease_expired", "lease_handed_over", "lease_contended"),
+    *("notice", "notice_cleared", "exchange"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +83,22 @@ def log(
             more = page and page[-1].number > 1
             done = tuple(_done(reading, entry) for entry in page)
             return LogResult(branch, place.id, (), done, str(page[-1].number) if more else "")
-        walked = reading.walk(reading.spans(place), kind or ())
+        seen = reading.spans(place)
+        _check(reading, seen, kind or ())
+        walked = reading.walk(seen, kind or ())
         events = (event for event in walked if not before or event.seq < before)
         found = list(islice(events, limit + 1))
         rest = str(found[limit - 1].seq) if len(found) > limit else ""
         return LogResult(branch, place.id, tuple(line(event) for event in found[:limit]), (), rest)
+
+
+def _check(reading: Reading, seen: Spans, kinds: Sequence[str]) -> None:
+    """Refuse a kind that no event has; one that a newer version wrote here is known by its events."""
+    for kind in kinds:
+        if kind not in EVENTS and next(reading.walk(seen, [kind]), None) is None:
+            from bede.hints import asked
+
+            raise UsageError(f"--kind: no kind {kind!r}", hint=f"{asked(kind, EVENTS)}one of {', '.join(EVENTS)}")
 
 
 def _done(reading: Reading, entry: Entry) -> Done:

@@ -13,7 +13,7 @@ from bede.context import Context
 from bede.errors import BadSource, Conflict, Rejected, Unavailable, UsageError
 from bede.exchange import board, document, folder, policy
 from bede.exchange.running import ranked
-from bede.identity import canonical, timestamp
+from bede.identity import canonical, counted, timestamp
 from bede.operation import Field, operation
 from bede.projections.notices import Notice, Posted, by_ids, posted
 from bede.quick import dataclass, replace
@@ -213,10 +213,10 @@ def _export(context: Context, names: Sequence[str], resource: str, to: Path | No
         made, missing = document.export(board.whole(reading, kept))
     if altered := len(listed) - len(kept):
         warnings.append(
-            f"{altered} notices are left out: a secret was taken out of them here, which others would refuse"
+            f"{counted(altered, 'notice')} left out: a secret was taken out here, which others would refuse"
         )
     if missing:
-        warnings.append(f"{missing} notices found no room: export the rest by --resource, or by their ids")
+        warnings.append(f"{counted(missing, 'notice')} found no room: export the rest by --resource, or by their ids")
     written = ""
     if to is not None:
         path = context.directory / to

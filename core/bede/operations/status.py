@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import bede
 from bede.answers.views import Memory, memories
 from bede.context import Context
+from bede.identity import counted
 from bede.operation import Field, operation
 from bede.projections.state import State, state_at
 from bede.quick import dataclass
@@ -88,8 +89,9 @@ def status(
 def _health(reading: Reading, state: State, events: int) -> str:
     number, value = reading.head()
     failing = len(state["blockers"])
-    trouble = f"{failing} command{'s' if failing != 1 else ''} failing" if failing else "nothing failing"
-    return f"{events} events in {number} operations, head {value[:12]}, {trouble}"
+    trouble = f"{counted(failing, 'command')} failing" if failing else "nothing failing"
+    size = f"{counted(events, 'event')} in {counted(number, 'operation')}"
+    return f"{size}, head {value[:12]}, {trouble}"
 
 
 def _versions(project: dict[str, object], read_only: bool) -> Versions:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, NoReturn
 
 from bede.arbitration import find_duplicate, judge, refuse
 from bede.context import Context
-from bede.errors import BedeError, Rejected, UsageError
+from bede.errors import BedeError, Rejected, UsageError, cause
 from bede.identity import canonical
 from bede.operation import Field, operation
 from bede.projections.memory import Filter, endings, holders, newest
@@ -101,7 +101,8 @@ def _read(context: Context, path: Path | None) -> list[dict[str, Any]]:
         try:
             text = (context.directory / path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {path}: {error}") from error
+            hint = "check the path; a file of JSON in UTF-8 is read, and - reads it from stdin"
+            raise UsageError(f"cannot read {path}: {cause(error)}", hint=hint) from error
     return [_check_fields(item, number) for number, item in _objects(text)]
 
 
@@ -150,7 +151,10 @@ def _check_fields(item: Any, number: int) -> dict[str, Any]:
     if not isinstance(status, int) or isinstance(status, bool) or not -(2**31) <= status < 2**32:
         raise UsageError(f"object {number}: exit_status must be a whole number of 32 bits")
     if item.get("kind", "note") not in KINDS:
-        raise UsageError(f"object {number}: no kind {item['kind']!r}", hint=f"one of {', '.join(KINDS)}")
+        from bede.hints import asked
+
+        hint = f"{asked(item['kind'], KINDS)}one of {', '.join(KINDS)}"
+        raise UsageError(f"object {number}: no kind {item['kind']!r}", hint=hint)
     return item
 
 

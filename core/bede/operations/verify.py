@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from bede.context import Context
-from bede.errors import Corrupt, UsageError
+from bede.errors import UsageError
 from bede.operation import Field, operation
 from bede.quick import dataclass
 from bede.records import Record
+
+_HINT = "name the file that 'bede anchor --write FILE' wrote"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,6 @@ def _read(context: Context, path: Path) -> tuple[int, str, str]:
         said = json.loads((context.directory / path).read_text(encoding="utf-8"))
         return int(said["operation"]), str(said["hash"]), str(said["project_id"])
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise Corrupt(f"{path} is no anchor: {error!r}", hint="'bede anchor' writes one") from error
+        raise UsageError(f"{path} is no anchor: it does not hold what 'bede anchor' writes", hint=_HINT) from error

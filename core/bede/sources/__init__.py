@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import cast
 
@@ -73,6 +73,15 @@ def _offered(folder: str, name: str) -> Iterator[str]:
             yield line.partition("=")[0].strip()
 
 
+def unknown(agent: str, known: Iterable[str]) -> UsageError:
+    """Return the error that an agent has no format here, with the name that is near and all there are."""
+    from bede.hints import asked
+
+    names = sorted(known)
+    hint = f"{asked(agent, names)}known are {', '.join(names)}"
+    return UsageError(f"no transcripts of {agent!r} are known", hint=hint)
+
+
 def source(agent: str) -> Source:
     """Return the format of an agent.
 
@@ -81,5 +90,5 @@ def source(agent: str) -> Source:
     """
     module = AGENTS.get(agent) or guests().get(agent)
     if module is None:
-        raise UsageError(f"no transcripts of {agent!r} are known", hint=f"known are {', '.join(sorted(AGENTS))}")
+        raise unknown(agent, AGENTS)
     return cast(Source, importlib.import_module(module))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_from_bytes
 
-from bede.errors import BadSource, Unavailable
+from bede.errors import BadSource, Unavailable, cause
 
 #: Seconds that a lock of the owner is waited for, and tries to copy a file that is being written.
 PATIENCE, TRIES = 5.0, 20
@@ -164,7 +164,7 @@ def _regular(path: Path) -> tuple[Path, int]:
         file = path.resolve(strict=True)
         found = file.stat()
     except (OSError, ValueError, RuntimeError) as error:
-        raise Unavailable(f"{path} cannot be read: {error}", reason="file") from error
+        raise Unavailable(f"{path} cannot be read: {cause(error)}", reason="file") from error
     if not stat.S_ISREG(found.st_mode):
         raise BadSource(f"{path} is no file", reason="file")
     log = _beside(file, "-wal")
@@ -177,7 +177,7 @@ def _in_place(file: Path) -> sqlite3.Connection | None:
         with file.open("rb") as opened:
             head = opened.read(20)
     except OSError as error:
-        raise Unavailable(f"{file} cannot be read: {error}", reason="file") from error
+        raise Unavailable(f"{file} cannot be read: {cause(error)}", reason="file") from error
     if not head.startswith(_MAGIC):
         raise BadSource(f"{file} is no SQLite database", reason="format")
     if head[18:] == b"\x02\x02" and not (_beside(file, "-wal").exists() and _beside(file, "-shm").exists()):
@@ -226,7 +226,7 @@ def _copied(file: Path, stack: ExitStack) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         raise _typed(error, file) from error
     except OSError as error:
-        raise Unavailable(f"{file} cannot be copied: {error}", reason="file") from error
+        raise Unavailable(f"{file} cannot be copied: {cause(error)}", reason="file") from error
     raise Unavailable(f"{file} changes all the time", hint="try again later", reason="busy")
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bede.errors import BadSource, BedeError, Busy, Unavailable
+from bede.errors import BadSource, BedeError, Busy, Unavailable, cause
 from bede.splice import Section, Target, Whole, pieces, text, toml
 
 MOST = 10_000_000
@@ -83,7 +83,7 @@ def resolve(file: Path) -> Path:
     try:
         return file.resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise Unavailable(f"cannot follow {file}: {error}", hint="mend the link") from error
+        raise Unavailable(f"cannot follow {file}: {cause(error)}", hint="mend the link") from error
 
 
 def read(real: Path) -> bytes | None:
@@ -103,7 +103,7 @@ def read(real: Path) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Unavailable(f"cannot read {real}: {error}", hint="check the permissions") from error
+        raise Unavailable(f"cannot read {real}: {cause(error)}", hint="check the permissions") from error
 
 
 def edit(data: bytes | None, target: Target, *, install: bool) -> bytes | None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bede.errors import Unavailable
+from bede.errors import Unavailable, cause
 from bede.timers.port import Step
 from bede.timers.sheet import folders
 
@@ -128,7 +128,7 @@ def _back(path: Path) -> Step:
     except (FileNotFoundError, NotADirectoryError):
         return Step(path=path, folders=folders(path))
     except OSError as error:
-        raise Unavailable(f"cannot read {path}: {error}", hint="check the permissions") from error
+        raise Unavailable(f"cannot read {path}: {cause(error)}", hint="check the permissions") from error
 
 
 def _do(machine: Machine, step: Step) -> None:
@@ -148,7 +148,7 @@ def _do(machine: Machine, step: Step) -> None:
     except (OSError, ValueError) as error:
         what = "delete" if step.data is None else "write"
         hint = "check the folder and the disk"
-        raise Unavailable(f"cannot {what} {step.path}: {error}", hint=hint) from error
+        raise Unavailable(f"cannot {what} {step.path}: {cause(error)}", hint=hint) from error
 
 
 def _wait(machine: Machine, command: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bede.errors import Conflict, Unavailable
+from bede.errors import Conflict, Unavailable, cause
 from bede.timers.port import Job, Step
 
 _MARK = re.compile(rb"^(?:# |<!-- )bede schedule (\{.*\}) ([0-9a-f]{64})(?: -->)?\n", re.MULTILINE)
@@ -55,7 +55,7 @@ def look(path: Path) -> Sheet:
     except (FileNotFoundError, NotADirectoryError):
         return Sheet(path, False)
     except (OSError, ValueError) as error:
-        raise Unavailable(f"cannot read {path}: {error}", hint="check the permissions") from error
+        raise Unavailable(f"cannot read {path}: {cause(error)}", hint="check the permissions") from error
     return Sheet(path, True, data, read(data), about.st_mtime_ns // 1000)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from bede.errors import BadSource
+from bede.errors import BadSource, cause
 from bede.sources import homes
 from bede.sources.copilot import chat, events
 from bede.sources.port import Item, Tally, World
@@ -102,7 +102,7 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
         with path.open("rb") as file:
             head = file.read(65536)
     except OSError as error:
-        raise BadSource(f"{path} cannot be read: {error}", reason="file") from error
+        raise BadSource(f"{path} cannot be read: {cause(error)}", reason="file") from error
     if path.suffix == ".json" or _LOG.match(_begin(head)) or (_is_kept(path) and not _EVENT.search(head)):
         return chat.load(path, tally)
     return events.load(path, tally)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bede.errors import BadSource
+from bede.errors import BadSource, cause
 from bede.sessions import session_of
 from bede.sources import jsonl
 from bede.sources.port import (
@@ -77,7 +77,7 @@ def _whole(path: Path) -> Any:
         with path.open("rb") as file:
             found = file.read(LONGEST + 1)
     except OSError as error:
-        raise BadSource(f"{path} cannot be read: {error}", reason="file") from error
+        raise BadSource(f"{path} cannot be read: {cause(error)}", reason="file") from error
     return None if len(found) > LONGEST else decoded(found.strip(b"\x00 \t\r\n"))
 
 
@@ -93,7 +93,7 @@ def replayed(path: Path, tally: Tally) -> Any:
             for _, record in jsonl.records(file, path, jsonl.Cursor(), tally):
                 state = _mutated(state, mapping(record), tally)
     except OSError as error:
-        raise BadSource(f"{path} cannot be read: {error}", reason="file") from error
+        raise BadSource(f"{path} cannot be read: {cause(error)}", reason="file") from error
     return state
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bede.errors import BadSource
+from bede.errors import BadSource, cause
 from bede.quick import dataclass, field, replace
 from bede.sessions import session_of
 from bede.sources import jsonl
@@ -111,7 +111,7 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
                 records += 1
                 yield from _event(record, spot, reading, tally)
     except OSError as error:
-        raise BadSource(f"{path} cannot be read: {error}", reason="file") from error
+        raise BadSource(f"{path} cannot be read: {cause(error)}", reason="file") from error
     if not records and (tally.problems["torn"] or is_foreign(begin)):
         raise BadSource(f"{path} holds no event that can be read", reason="format")
     cwd = beside.get("cwd", "") or next(map(folder, above(path)), "")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Literal
 
-from bede.errors import BadSource, BedeError
+from bede.errors import BadSource, BedeError, cause
 from bede.quick import dataclass, field, replace
 from bede.sessions import parent_of, session_of
 from bede.sources import homes, jsonl
@@ -201,7 +201,7 @@ def _records(path: Path, tally: Tally) -> Iterator[tuple[int, str, Any]]:
                 return
             whole = file.read(LONGEST + 1)
     except OSError as error:
-        raise BadSource(f"{path} cannot be read: {error}", reason="file") from error
+        raise BadSource(f"{path} cannot be read: {cause(error)}", reason="file") from error
     if len(whole) > LONGEST:
         raise BadSource(f"{path} is too long", reason="size")
     if path.suffix == ".json":

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from bede.errors import BadSource, Unavailable
+from bede.errors import BadSource, Unavailable, cause
 from bede.quick import dataclass, field
 from bede.sessions import session_of
 from bede.sources import homes, jsonl
@@ -107,7 +107,7 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
                 chat = _Chat()
             _take(chat, record, line, place, tally)
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {error}", reason="file") from error
+        raise Unavailable(f"{path} cannot be read: {cause(error)}", reason="file") from error
     if not read:
         raise BadSource(f"{path} holds nothing that can be read", reason="format")
     yield from _items(chat, path, tally)

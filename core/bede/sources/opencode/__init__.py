@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from bede.errors import BadSource, Unavailable
+from bede.errors import BadSource, Unavailable, cause
 from bede.sessions import session_of
 from bede.sources import homes, jsonl
 from bede.sources.foreign import Foreign, opened
@@ -317,7 +317,7 @@ def _export(path: Path, tally: Tally, only: Collection[str] | None) -> Iterator[
             raise BadSource(f"{path} is larger than {LARGEST} bytes", reason="size")
         value = _parsed(_bytes(path, LARGEST))
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {error}", reason="file") from error
+        raise Unavailable(f"{path} cannot be read: {cause(error)}", reason="file") from error
     if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
         raise BadSource(f"{path} is no export of OpenCode", reason="format")
     info = dict_of(value.get("info"))
