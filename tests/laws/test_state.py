@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.histories import AGENTS, AT, canonical_rows, derived, opened, parents, steps
+from laws.histories import AGENTS, AT, canonical_rows, catch_up, derived, opened, parents, steps
 from laws.team import BRANCHING, LINEAR, Team, Truth, readings, said
 
 from bede.answers.views import memories
@@ -88,6 +88,8 @@ def test_the_folded_state_is_what_the_bodies_say(taken):
 def test_a_state_does_not_depend_on_its_caches(taken):
     with opened() as (repository,):
         Team([repository]).take(taken)
+        catch_up(repository)
+        repository.ripen()
         with repository.write("test", "ada", AT) as writing:
             seqs = list(parents(repository))
             cached = [_state(writing, seq) for seq in seqs]
