@@ -16,6 +16,7 @@ from typing import Any
 from bede.errors import Corrupt
 from bede.projections import rows
 from bede.records import Event, Spans
+from bede.repository import log
 from bede.repository.lines import beyond, ranges, spans
 
 #: Events between two cached states of one line, and most events that are looked at together.
@@ -169,7 +170,8 @@ class Snapshots:
     def gather(self, connection: sqlite3.Connection) -> tuple[int, int, list[Cached]] | None:
         """Make the states to be cached since the last time, when there may be one."""
         start = _upto(connection)
-        end = min(start + CHUNK, rows.upto(connection))  # Of what waits itself a state would cost too much.
+        # No further than the memories that are taken in with them: to look at all that waits may cost too much.
+        end = min(start + CHUNK, rows.upto(connection) + CHUNK, log.last(connection))
         if end - start < SPACING:
             return None
         query = (
