@@ -410,6 +410,13 @@ class RepositoryContract:
             assert reading.resolve(events[5].id).seq == events[5].seq
         assert store.verify().findings == ()
 
+    def test_a_number_that_was_set_back_brings_nothing_up_twice(self, store):
+        self.append(store, *(str(number) for number in range(70)))
+        store.connection.execute("PRAGMA user_version = 2")
+        with closing(self.again(store)) as again, again.snapshot() as reading:
+            assert reading.refs() == {"main": 71}
+            assert again.verify().findings == ()
+
     def test_opening_again_builds_nothing_again(self, store, monkeypatch):
         self.append(store, "one")
         self.append(store, "two", "three")
@@ -694,6 +701,12 @@ class TestText(ProjectionContract):
             " 'discovered_constraint') AND body IS NOT NULL AND seq <= (SELECT upto FROM text_state)"
         ).fetchone()
         run("INSERT INTO text_words (text_words) VALUES ('integrity-check')")
+
+    def test_who_hangs_over_a_batch_does_not_stop_the_others_for_ever(self, store, monkeypatch):
+        monkeypatch.setattr("bede.repository.OVERDUE", 100)
+        with held(store.path.with_name("ripening.lock")):
+            self.fill(store)
+        assert self.waiting(store) < 100
 
     def test_texts_are_taken_in_on_a_disk_without_locks(self, store):
         store.path.with_name("ripening.lock").mkdir()

@@ -306,7 +306,7 @@ class Repository:
 
         Looked at again only after somebody else wrote, so that an append need not pay for it.
         """
-        door.admit_writer(self.connection)
+        door.admit(self.connection, to_write=True)
         stored, ours = self._versions(), {item.name: item.version for item in self._projections}
         if any(stored.get(name) != version for name, version in ours.items()):
             self._rebuild()

@@ -161,22 +161,16 @@ def _compare_formats(connection: Connection) -> None:
         )
 
 
-def _admit_reader(connection: Connection) -> None:
-    """Refuse a file that a newer version has brought up since it was opened."""
-    row = connection.execute("SELECT min_reader_version, upgrade_hint FROM project").fetchone()
-    if row and row[0] > schema.FORMAT:
-        raise TooNew(f"{connection.path} needs a bede that reads format {row[0]} by now", hint=row[1])
-
-
-def admit_writer(connection: Connection) -> None:
-    """Refuse to write to a file that a newer version has brought up since it was opened.
+def admit(connection: Connection, *, to_write: bool) -> None:
+    """Refuse a file that a newer version has brought up since it was opened.
 
     Raises:
-        TooNew: it asks for a newer writer.
+        TooNew: it asks for a newer reader, or writer.
     """
-    row = connection.execute("SELECT min_writer_version, upgrade_hint FROM project").fetchone()
+    column, does = ("min_writer_version", "writes") if to_write else ("min_reader_version", "reads")
+    row = connection.execute(f"SELECT {column}, upgrade_hint FROM project").fetchone()
     if row and row[0] > schema.FORMAT:
-        raise TooNew(f"{connection.path} needs a bede that writes format {row[0]} by now", hint=row[1])
+        raise TooNew(f"{connection.path} needs a bede that {does} format {row[0]} by now", hint=row[1])
 
 
 def retry(act: Callable[[], object], wait: float) -> None:
@@ -285,7 +279,7 @@ def snapshot(connection: Connection, wait: float = WAIT) -> Iterator[None]:
 def _begin_reading(connection: Connection) -> None:
     connection.execute("BEGIN")
     try:
-        _admit_reader(connection)
+        admit(connection, to_write=False)
     except (sqlite3.Error, TooNew):
         connection.execute("ROLLBACK")
         raise

@@ -18,6 +18,7 @@ from bede.records import Entry, Move, Place
 _COLUMNS = "number, verb, actor, at, note, moves, last, hash"
 #: The verbs whose notes may tell of payloads that are gone: what was purged elsewhere comes in as it is.
 PURGING = frozenset({"purge", "bundle", "init"})
+_PURGING = tuple(sorted(PURGING))  # as SQL spells a list, too
 
 
 #: A ref's way from one event to another, neither or one of which may be none.
@@ -82,7 +83,7 @@ def backwards(connection: sqlite3.Connection) -> Iterator[Entry]:
 def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
     """Return what is left of purged bodies, by arrival number: what they ended, and of which turn they told."""
     left: dict[int, dict[str, Any]] = {}
-    query = "SELECT note FROM operation WHERE verb IN ('purge', 'bundle', 'init') AND note <> ''"
+    query = f"SELECT note FROM operation WHERE verb IN {_PURGING} AND note <> ''"
     for (note,) in connection.execute(query):
         try:
             told = json.loads(note)
@@ -95,7 +96,7 @@ def purged(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
 
 def has_purged(connection: sqlite3.Connection, number: int) -> bool:
     """Tell whether an operation after this one destroyed payloads."""
-    query = "SELECT 1 FROM operation WHERE number > ? AND verb IN ('purge', 'bundle', 'init') LIMIT 1"
+    query = f"SELECT 1 FROM operation WHERE number > ? AND verb IN {_PURGING} LIMIT 1"
     return connection.execute(query, (number,)).fetchone() is not None
 
 
