@@ -22,6 +22,8 @@ COMPARED = 4096
 UNPACKED = 8 << 30
 #: So many of the last names in a path say what its file is: formats look at the folders above it.
 NAMES = 6
+#: Bytes that are read at once: of lines of a few kilobytes, the usual eight hold only some.
+_BUFFER = 128 * 1024
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _DATABASE = b"SQLite format 3\0"
 _PACKED = (".jsonl.zst", ".json.zst", ".txt.zst")
@@ -111,7 +113,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     if not os.path.isfile(path):  # noqa: PTH113 (a pipe or device would never end)
         raise BadSource(f"not a file: {path}", hint="give the file of a transcript")
     if not is_packed(path):
-        with path.open("rb") as file:
+        with path.open("rb", buffering=_BUFFER) as file:
             yield file
         return
     with _unpacked(path) as unpacked:

@@ -148,8 +148,7 @@ class Reader:
         return source.load(path, self.tally)
 
     def _tell(self, item: Item) -> list[Told]:
-        cwd = item.what.cwd if isinstance(item.what, Session) else ""
-        item = cleaned(item, self.keeps_thoughts)
+        seen, item = item.what, cleaned(item, self.keeps_thoughts)
         what, session = item.what, item.session
         if item.at is not None:
             self.latest[session] = item.at
@@ -157,6 +156,7 @@ class Reader:
         if self.form == "document":
             self._gone.setdefault(session, set())
         if isinstance(what, Session):
+            cwd = seen.cwd if isinstance(seen, Session) else ""
             body = {name: value for name, value in what.to_json().items() if name != "agent" and value}
             return [*self._so_far(session), Told(session, "session", body, at, str(item.line), cwd)]
         if not isinstance(what, Rewind):

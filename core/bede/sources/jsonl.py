@@ -9,7 +9,7 @@ record is found never depends on how much of the file was there when it was read
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +21,8 @@ LONGEST = 64 * 1024 * 1024
 #: Most lines over which one object may be spread, and most bytes of a torn line that are searched for whole objects.
 SPREAD, SEARCHED = 64, 4 * 1024 * 1024
 TRIES = 200
+#: Who has read so much loads a parser that is twice as quick as the standard library's, and agrees with it.
+BULK = 4 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n"
@@ -28,6 +30,9 @@ _PADDING = b"\x00 \t\r\n"
 _STRICT = json.JSONDecoder().decode
 _SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _LAX = json.JSONDecoder(strict=False)
+
+Parse = Callable[[bytes], dict[str, Any] | None]
+"""Returns the object that a whole line is; None for any other line."""
 
 Found = list[tuple[int, Any]]
 """Records with the offsets at which they begin."""
@@ -56,10 +61,14 @@ def records(file: BinaryIO, path: Path, cursor: Cursor, tally: Tally) -> Iterato
     """
     file.seek(cursor.offset)
     held: list[bytes] = []  # lines that are no records: perhaps the pieces of one
+    parse: Parse = _plain
+    bulk = cursor.offset + BULK
     while line := file.readline(LONGEST + 1):
-        if not held and (record := _plain(line)) is not None:  # as for nearly all
+        if not held and (record := parse(line)) is not None:  # as for nearly all
             yield Spot(path, cursor.line, cursor.offset, cursor.part), record
             cursor.offset, cursor.line, cursor.part = cursor.offset + len(line), cursor.line + 1, 0
+            if parse is _plain and cursor.offset > bulk:
+                parse = quick()
             continue
         if len(line) > LONGEST:
             _give_up(held, cursor, tally)
@@ -83,6 +92,25 @@ def records(file: BinaryIO, path: Path, cursor: Cursor, tally: Tally) -> Iterato
         held.clear()
     if held:
         tally.bad("unfinished")
+
+
+def quick() -> Parse:
+    """Return what parses the plain lines of a big file: what it makes of a line is what `json` makes of it, or nothing.
+
+    It does not know halves of characters, nor nesting beyond two hundred levels; such lines are left to `json`.
+    """
+    from pydantic_core import from_json  # takes 20 ms to load
+
+    def parse(line: bytes) -> dict[str, Any] | None:
+        if line[:1] != b"{" or line[-2:] != b"}\n" or len(line) > LONGEST:
+            return None
+        try:
+            record: dict[str, Any] = from_json(line, cache_strings="keys")
+        except ValueError:
+            return _plain(line)
+        return record
+
+    return parse
 
 
 def _plain(line: bytes) -> dict[str, Any] | None:

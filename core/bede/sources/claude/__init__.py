@@ -300,12 +300,16 @@ def _usage(message: dict[str, Any], model: str, frame: Frame, request: str, stat
     if not isinstance(told, dict):
         return []
     details = told.get("output_tokens_details")
-    counts = [_count(told.get(name)) for name in _COUNTS]
-    counts.append(_count(details.get("thinking_tokens")) if isinstance(details, dict) else 0)
+    seen = [told.get(name) for name in _COUNTS]
+    seen.append(details.get("thinking_tokens") if isinstance(details, dict) else 0)
     key = f"usage:{request or frame.uuid or frame.spot.offset}"
     requests, name = state["requests"], f"{frame.session}/{key}"
     before = requests.pop(name, None)
-    if before is not None and before != counts:
+    if before == seen:  # as for nearly all records of a request but its first
+        requests[name] = before
+        return []
+    counts = [_count(value) for value in seen]
+    if before is not None:
         counts = [max(pair) for pair in zip(before, counts, strict=True)]
     requests[name] = counts
     bound(requests, REQUESTS)
@@ -319,9 +323,10 @@ def _count(value: Any) -> int:
 
 def _rewind(value: Any, frame: Frame, state: State) -> list[Item]:
     """Return what is taken back, of the records that were there lately."""
+    if not isinstance(value, list):
+        return []
     recent = state["recent"]
-    names = value if isinstance(value, list) else []
-    keys = tuple(recent[name] for name in names if isinstance(name, str) and recent.get(name))
+    keys = tuple(recent[name] for name in value if isinstance(name, str) and recent.get(name))
     return [item(frame, 0, "rewind", Rewind(keys))] if keys else []
 
 

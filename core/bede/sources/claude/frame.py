@@ -113,6 +113,8 @@ def moment(value: Any) -> tuple[int | None, Precision]:
         at = (when - _EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
         return None, ""
+    if len(value) == 24 and value[19] == "." and value[23] == "Z":  # as nearly all are written
+        return at, "ms"
     if value[19:20] in (".", ","):
         digits = len(value[20:].rstrip("Z").partition("+")[0].partition("-")[0])
         return at, "ms" if digits <= 3 else "us"
