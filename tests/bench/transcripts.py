@@ -102,6 +102,7 @@ class Claude:
         self._common = {"isSidechain": False, "userType": "external", "cwd": str(cwd), "sessionId": self.session}
         self._common |= {"version": "2.1.7", "gitBranch": "main", "slug": "quiet-running-river"}
         self._parent: str | None = None
+        self._usage: tuple[str, Record] = ("", {})
         self._now = datetime(2026, 1, 20, 9, tzinfo=UTC)
 
     def lines(self) -> Iterator[bytes]:
@@ -223,16 +224,23 @@ class Claude:
     # Records.
 
     def _model(self, content: list[Record], message: str = "") -> Record:
-        usage: Record = {"input_tokens": self.chance.randint(2, 12), "cache_creation_input_tokens": 2511}
-        usage |= {"cache_read_input_tokens": self.chance.randint(20_000, 180_000), "output_tokens": 240}
-        usage |= {"cache_creation": {"ephemeral_5m_input_tokens": 2511, "ephemeral_1h_input_tokens": 0}}
-        said: Record = {
-            "model": "claude-opus-4-5-20251101",
-            "id": message or f"msg_01{self.prose.random(_LETTERS, 22)}",
-        }
+        message = message or f"msg_01{self.prose.random(_LETTERS, 22)}"
+        usage = self._cost(message)
+        said: Record = {"model": "claude-opus-4-5-20251101", "id": message}
         said |= {"type": "message", "role": "assistant", "content": content, "stop_reason": None}
         said |= {"stop_sequence": None, "usage": usage | {"service_tier": "standard"}}
         return self._record("assistant", message=said, requestId=f"req_011{said['id'][6:27]}")
+
+    def _cost(self, message: str) -> Record:
+        """Return what a request cost: every record of it tells the same, but one in five that what was said grew."""
+        if self._usage[0] != message:
+            usage: Record = {"input_tokens": self.chance.randint(2, 12), "cache_creation_input_tokens": 2511}
+            usage |= {"cache_read_input_tokens": self.chance.randint(20_000, 180_000), "output_tokens": 24}
+            usage |= {"cache_creation": {"ephemeral_5m_input_tokens": 2511, "ephemeral_1h_input_tokens": 0}}
+            self._usage = (message, usage)
+        elif self.chance.random() < 0.2:
+            self._usage = (message, self._usage[1] | {"output_tokens": self.chance.randint(240, 900)})
+        return self._usage[1]
 
     def _record(self, kind: str, **told: Any) -> Record:
         self._now += timedelta(milliseconds=self.chance.randint(5, 20_000))
