@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bede import __version__
@@ -17,7 +18,7 @@ from bede.operation import Operation
 from bede_cli import grammar, plain, terminal
 from bede_cli.grammar import EVERYWHERE, Word
 from bede_cli.plain import Typed
-from bede_cli.verbs import SERVE, Call, find
+from bede_cli.verbs import HOOK, SERVE, Call, find
 
 if TYPE_CHECKING:
     from bede.records import Record
@@ -43,8 +44,19 @@ def run(arguments: Sequence[str], serve: Callable[..., object]) -> int:
         from bede_cli import manual
 
         return _print(manual.contents(width=_width(), bold=terminal.has_colour(sys.stdout, os.environ)))
+    if verb == HOOK:
+        return _door(is_help="--help" in before)
     declared = find(verb)
     return _answer(declared, before if "--help" in before else before + after, serve)
+
+
+def _door(*, is_help: bool) -> int:
+    """Explain what agents call through a door of its own, which nobody comes to with other words before it."""
+    if not is_help:
+        raise UsageError("'bede hook' takes no option before it", hint=grammar.advice(HOOK))
+    from bede_cli import manual
+
+    return _print(manual.door())
 
 
 def _leading(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -91,17 +103,39 @@ def _values(declared: Operation, words: Sequence[Word], typed: Typed) -> dict[st
     """Return what the words mean, by name; of two forms the one that was typed last.
 
     Raises:
-        UsageError: a word is missing, or makes no sense.
+        UsageError: words are missing, or make no sense; all of them are told.
     """
-    missing = next((item for item in words if item.required and item.name not in typed), None)
+    missing = [item.label for item in words if item.required and item.name not in typed]
     if missing:
-        raise UsageError(f"{missing.label} is missing", hint=grammar.advice(declared.name))
+        are = "are" if len(missing) > 1 else "is"
+        raise UsageError(f"{' and '.join(missing)} {are} missing", hint=grammar.advice(declared.name))
     folder = grammar.directory(typed.get("call_directory", []))
     said = [item for item in words if item.name in typed and item.name not in (*_FORMS, "call_directory")]
-    read = {item.name: grammar.read(item, typed[item.name], folder) for item in said}
+    read = _read(said, typed, folder)
     values = {name: value for name, value in read.items() if value != []}
     forms = [name for name in typed if name in _FORMS]
     return {**values, "call_directory": folder, **dict.fromkeys(forms[-1:], True)}
+
+
+def _read(said: Sequence[Word], typed: Typed, folder: Path) -> dict[str, Any]:
+    """Return the value of each word.
+
+    Raises:
+        UsageError: some make no sense; all of them are told.
+    """
+    read: dict[str, Any] = {}
+    wrong: list[UsageError] = []
+    for item in said:
+        try:
+            read[item.name] = grammar.read(item, typed[item.name], folder)
+        except UsageError as error:
+            wrong.append(error)
+    if len(wrong) > 1:
+        hints = dict.fromkeys(error.hint for error in wrong if error.hint)
+        raise UsageError("; ".join(error.message for error in wrong), hint="; ".join(hints))
+    if wrong:
+        raise wrong[0]
+    return read
 
 
 def _print(text: str) -> int:

@@ -11,7 +11,7 @@ import json
 import os
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from bede.errors import UsageError
 from bede.operation import Field, Operation, Parameter
 from bede.quick import dataclass
 
+#: Two names for whom a verb is about: where it has one of them, the other means the same.
+_TWINS = {"agent": "agent_id", "agent_id": "agent"}
 #: What SQLite and other people's JSON readers can hold.
 _MOST = 2**63 - 1
 _METAVARS = {int: "N", float: "NUMBER", Path: "PATH", dict: "JSON"}
@@ -38,6 +40,8 @@ class Word:
     default: Any
     required: bool
     everywhere: bool = False
+    #: Flags that are taken too and never shown.
+    aliases: tuple[str, ...] = ()
 
     @property
     def is_flag(self) -> bool:
@@ -113,13 +117,15 @@ def words(operation: Operation) -> tuple[Word, ...]:
 
     A lease is only asked of what writes.
     """
-    own = tuple(word(parameter) for parameter in operation.parameters())
+    parameters = operation.parameters()
+    names = {parameter.name for parameter in parameters}
+    own = tuple(word(parameter, names) for parameter in parameters)
     taken = {flag for item in own for flag in item.flags} | ({"--lease"} if operation.effect == "read" else set())
     return own + tuple(item for item in EVERYWHERE if not taken.intersection(item.flags))
 
 
-def word(parameter: Parameter) -> Word:
-    """Return how one parameter of an operation is typed."""
+def word(parameter: Parameter, names: Collection[str]) -> Word:
+    """Return how one parameter of an operation is typed, of which all `names` are known."""
     kind, many, choices, optional = _shape(parameter.type)
     flags: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
@@ -128,8 +134,11 @@ def word(parameter: Parameter) -> Word:
         flags = (parameter.flag, *(("-" + short.lstrip("-"),) if short else ()))
         if kind is bool and (optional or parameter.default is True):
             off = ("--no-" + parameter.flag[2:],)
+    twin = _TWINS.get(parameter.name, "")
+    aliases = ("--" + twin.replace("_", "-"),) if flags and twin and twin not in names else ()
+    default, required = parameter.default, parameter.required
     return Word(
-        parameter.name, flags, off, kind, many, choices, parameter.field, parameter.default, parameter.required
+        parameter.name, flags, off, kind, many, choices, parameter.field, default, required, aliases=aliases
     )
 
 

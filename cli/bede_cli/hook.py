@@ -25,16 +25,14 @@ COMMITTING = 60.0
 SLOWER = "BEDE_HOOK_PATIENCE"
 #: What lets any agent go on, where nothing better is known.
 NEUTRAL = "{}"
-USAGE = """usage: bede hook EVENT --agent NAME
-
-Called by a coding agent, not by people: reads the agent's JSON on stdin and answers it on stdout. 'bede install-hooks'
-puts it where each agent looks for it. docs/hooks.md tells what it does at which moment."""
 
 
 def run(words: Sequence[str]) -> int:
     """Answer one call and return 0, whatever it was."""
     if "--help" in words or "-h" in words:
-        _write(USAGE + "\n")
+        from bede_cli import manual
+
+        _write(manual.door())
         return 0
     _fill()
     event, name = _named(words)

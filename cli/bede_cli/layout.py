@@ -52,7 +52,10 @@ def plain(value: Any) -> str:
 
 
 def when(moment: str, now: datetime | None = None) -> str:
-    """Return a moment as a person says it: how long ago within two weeks, else the day in local time."""
+    """Return a moment as a person says it: how long ago within two weeks, before that the day in local time.
+
+    What is yet to come is told to the minute, with how far local time is from UTC.
+    """
     try:
         then = datetime.fromisoformat(moment)
         seconds = ((now or datetime.now(UTC)) - then).total_seconds()
@@ -65,7 +68,7 @@ def when(moment: str, now: datetime | None = None) -> str:
         if 0 <= seconds < limit:
             count = int(seconds // unit)
             return f"{counted(count, name)} ago"
-    return f"{local:%Y-%m-%d}" if seconds > 0 else f"{local:%Y-%m-%d %H:%M}"
+    return f"{local:%Y-%m-%d}" if seconds > 0 else local.isoformat(" ", "minutes")
 
 
 def whole(identity: str, style: str = "") -> Text:
@@ -79,6 +82,20 @@ def sentence(*parts: tuple[Any, str] | str | Text) -> Text:
     for part in parts:
         line.append_text(part if isinstance(part, Text) else text(part) if isinstance(part, str) else text(*part))
     return line
+
+
+def unbroken(*parts: tuple[str, str] | str | Text) -> Text:
+    """Return one line that is neither wrapped nor cut, made of texts, words and (words, style) pairs."""
+    line = Text(no_wrap=True)
+    for part in parts:
+        said = (part, "") if isinstance(part, str) else part
+        line.append_text(said if isinstance(said, Text) else flat(*said))
+    return line
+
+
+def flat(value: str, style: str = "") -> Text:
+    """Return a text on one line: a name with a line break in it must not pass for two."""
+    return whole(value.replace("\n", "\\n").replace("\t", "\\t"), style)
 
 
 def indented(*lines: RenderableType, by: int = 4) -> Iterator[RenderableType]:

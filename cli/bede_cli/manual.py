@@ -14,6 +14,25 @@ from bede_cli.verbs import HEADINGS, find
 
 #: Where descriptions begin, and how wide a page is at most.
 _INDENT, _WIDEST = 26, 100
+_DOOR = """usage: bede hook EVENT --agent NAME
+
+Answer a moment of a coding agent. Agents call it, not people: it reads the
+agent's JSON on stdin, answers in the agent's own form on stdout, and exits 0.
+
+At the start of a session and at a prompt it hands over what the memory has.
+Before an edit it claims the files, or refuses with what their holder is about;
+after it, it notes what was changed. At the end of a turn it takes in what was
+said, and gives the files back. In a project without memory, or where anything
+fails or takes too long, the answer is to go on.
+
+  EVENT         the moment, as the agent calls it: SessionStart, PreToolUse, ...
+  --agent NAME  who calls: {agents};
+                or git, after a commit
+
+'bede install-hooks' puts it where each agent looks for it, 'bede doctor' tells
+how that stands, BEDE_HOOK_PATIENCE=2 gives each call twice the time, and
+docs/hooks.md tells what it does at which moment.
+"""
 
 
 def usage(declared: Operation) -> str:
@@ -59,6 +78,14 @@ def contents(*, width: int = 80, bold: bool = False) -> str:
         lines += _hanging(f"  {verb:<{column - 2}}", find(verb).summary, width)
     told = "'bede help VERB' tells all about one. The options above may follow the verb as well."
     return "\n".join([*lines, "", *textwrap.wrap(told, width), ""])
+
+
+def door() -> str:
+    """Return the page of `bede hook`, which is no verb: agents call it through a door of its own."""
+    from bede.agents import AGENTS
+
+    names = ("\n" + " " * 16).join(textwrap.wrap(", ".join(AGENTS), 52))
+    return _DOOR.format(agents=names)
 
 
 def _hanging(label: str, told: str, width: int) -> Sequence[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType, detect_legacy_windows
 from rich.text import Text
 
@@ -24,11 +25,13 @@ from bede_cli.layout import (
     Body,
     columns,
     definitions,
+    flat,
     generic,
     indented,
     plain,
     sentence,
     text,
+    unbroken,
     whole,
 )
 
@@ -154,6 +157,7 @@ def status(body: Body) -> Iterator[RenderableType]:
     versions = body["versions"]
     yield sentence((body["name"], NAME), " on ", (body["branch"], GOOD), " at ", (body["head"], ID))
     yield text(body["health"], QUIET)
+    yield _sessions(body["sessions"], body["newest_session"])
     if versions["access"] != "full" or versions["upgrade_hint"]:
         why = versions["upgrade_hint"] or "nothing may be written"
         yield sentence((versions["access"].replace("_", " "), BAD), f": {why}")
@@ -163,6 +167,15 @@ def status(body: Body) -> Iterator[RenderableType]:
             yield from indented(columns([_standing(memory) for memory in memories], fixed=3), by=2)
     if body["more"]:
         yield text("there are more; see --limit", QUIET)
+
+
+def _sessions(count: int, newest: Body | None) -> Text:
+    """Tell how many sessions were taken in, and which was the last."""
+    if newest is None:
+        return text("no sessions; 'bede ingest' takes in what agents left on disk", QUIET)
+    told = (f"{counted(count, 'session')} taken in, last ", QUIET)
+    at = (f"  {plain(newest['at'])}", QUIET)
+    return unbroken(told, (newest["agent"], NAME), "  ", (newest["session"], ID), at)
 
 
 def _standing(memory: Body) -> tuple[Text, ...]:
@@ -222,6 +235,40 @@ def config(body: Body) -> Iterator[RenderableType]:
         yield from indented(text(item["description"], QUIET))
     if body["written"]:
         yield sentence(("wrote ", QUIET), body["written"])
+
+
+def projects(body: Body) -> Iterator[RenderableType]:
+    """Show one project a line, with its UUID and its root as they are typed."""
+    found = body["projects"]
+    width = max((cell_len(item["name"]) for item in found), default=0)
+    if body["forgotten"]:
+        yield unbroken(("forgot ", QUIET), body["forgotten"])
+    for item in found:
+        name = flat(item["name"], NAME)
+        name.pad_right(width - name.cell_len)
+        seen = text(f"seen {plain(item['last_seen_at'])}", QUIET) if item["found"] else text("is gone", BAD)
+        yield unbroken(name, "  ", (item["project_id"], ID), "  ", item["root"], "  ", seen)
+    if not found:
+        yield text("no project is registered; 'bede init' makes one", QUIET)
+
+
+def capabilities(body: Body) -> Iterator[RenderableType]:
+    """Show an overview: which versions, which verbs and for whom, kinds and exit statuses; no schema."""
+    verbs: dict[str, list[str]] = {}
+    for verb in body["verbs"]:
+        verbs.setdefault(verb["toolset"] or "no tools", []).append(verb["name"])
+    yield definitions({**body["versions"], **body["formats"]}.items())
+    yield from (Text(), text("verbs, by the toolset that offers them over MCP", NAME))
+    yield from indented(definitions((name, ", ".join(verbs[name])) for name in sorted(verbs)), by=2)
+    yield from (Text(), text("kinds of memory", NAME))
+    yield from indented(text(", ".join(body["kinds"])), by=2)
+    yield from (Text(), text("exit statuses", NAME))
+    names = ("exit_status", "code", "meaning")
+    rows = [[text(item[name]) for name in names] for item in body["exit_statuses"]]
+    yield from indented(columns(rows, fixed=2), by=2)
+    yield Text()
+    many = f"{len(body['settings'])} settings: 'bede config'"
+    yield text(f"{many}; all of this with JSON Schemas: --json; all about a verb: 'bede help VERB'", QUIET)
 
 
 # Branches.
@@ -289,20 +336,33 @@ def rollback(body: Body) -> Iterator[RenderableType]:
     planned = body["outcome"] == "planned"
     did, goes = (" would go back from ", "would go") if planned else (" went back from ", "went")
     yield sentence(branch, did, (body["before"], ID), " to ", (body["head"], ID))
-    agents = ", ".join(f"{agent} {count}" for agent, count in body["by_agent"].items())
-    yield sentence(f"{counted(body['events'], 'event')} {goes} out of sight", (f"  ({agents})", QUIET))
-    yield from indented(*_events(body["newest"]), by=2)
+    yield from _sight(body, f"{goes} out of sight")
     if not planned:
         yield text("'bede undo' brings them back", QUIET)
 
 
+def _sight(sight: Body, does: str) -> Iterator[RenderableType]:
+    """Tell how many events go out of sight or come back, whose they are, and the newest of them."""
+    agents = ", ".join(f"{agent} {count}" for agent, count in sight["by_agent"].items())
+    yield sentence(f"{counted(sight['events'], 'event')} {does}", (f"  ({agents})", QUIET))
+    more = sight["events"] - len(sight["newest"])
+    rest = [text(f"… and {more} older", QUIET)] if more > 0 else []
+    yield from indented(*_events(sight["newest"]), *rest, by=2)
+
+
 def undo(body: Body) -> Iterator[RenderableType]:
-    """Show which operation was taken back, and where each branch is now."""
-    did = "would take back" if body["outcome"] == "planned" else "took back"
+    """Show which operation was taken back, where each branch is now, and what it sees less or more for it."""
+    planned = body["outcome"] == "planned"
+    did = "would take back" if planned else "took back"
+    goes = {"gone": "would go out of sight" if planned else "went out of sight"}
+    goes |= {"back": "would come back" if planned else "came back"}
     yield sentence(f"{did} ", (f"#{body['operation']}", ID), f", {body['verb']} by {body['agent_id']}")
     for item in body["restored"]:
         before, head = (item["before"] or "none", ID), (item["head"] or "none", ID)
         yield sentence("  ", (item["branch"], NAME), " ", before, " → ", head)
+        for side, does in goes.items():
+            if item[side]["events"]:
+                yield from indented(*_sight(item[side], does), by=2)
 
 
 def fork(body: Body) -> Iterator[RenderableType]:
@@ -368,14 +428,17 @@ def verify(body: Body) -> Iterator[RenderableType]:
     rows = [(text(item["table"], KIND), text(item["row"]), text(item["problem"], BAD)) for item in body["problems"]]
     if rows:
         yield columns(rows, fixed=2)
+    if body["hint"]:
+        yield text(body["hint"], QUIET)
 
 
 #: A page for the results that have one; the others are generic.
 PAGES: dict[str, Page] = {
     page.__name__: page
     for page in (
-        anchor, auto, branches, checkout, config, context, diff, doctor, fork, init, log, merge, purge, rollback,
-        search, show, status, store, undo, verify, sittings.ingest, sittings.recent, sittings.schedule,
+        anchor, auto, branches, capabilities, checkout, config, context, diff, doctor, fork, init, log, merge,
+        projects, purge, rollback, search, show, status, store, undo, verify,
+        sittings.ingest, sittings.recent, sittings.schedule,
         together.brief, together.bundle, together.exchange, together.lease, together.notice,
     )
 }  # fmt: skip

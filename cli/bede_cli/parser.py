@@ -100,7 +100,7 @@ def _parameter(item: Word) -> Parameter:
     if not item.flags:
         info: Any = typer.Argument(help=text, metavar=item.metavar, show_default=False)
     else:
-        names = [f"{item.flags[0]}/{item.off[0]}" if item.off else item.flags[0], *item.flags[1:]]
+        names = [f"{item.flags[0]}/{item.off[0]}" if item.off else item.flags[0], *item.flags[1:], *item.aliases]
         metavar = None if item.is_flag else item.metavar
         info = typer.Option(*names, help=text, metavar=metavar, show_default=False, hidden=item.field.hidden)
     annotation: Any = Annotated[list[str], info] if item.many else Annotated[kind, info]
@@ -114,7 +114,7 @@ def _usage_error(error: Any, verb: str, words: Sequence[Word]) -> UsageError:
     if not hasattr(error, "possibilities"):
         return UsageError(text[:1].lower() + text[1:], hint=advice(verb))
     typed = str(error.option_name)
-    offered = [flag for item in words if not item.field.hidden for flag in (*item.flags, *item.off)]
+    offered = [flag for item in words if not item.field.hidden for flag in (*item.flags, *item.off, *item.aliases)]
     hint = meant(near(typed, offered)) or advice(verb)
     if not typed.startswith("--"):
         hint += "; a word that begins with - goes after --"

@@ -20,7 +20,7 @@ def split(words: Sequence[Word], arguments: Sequence[str]) -> Typed | None:
     """Return what was typed after a verb; None where that takes a parser to tell."""
     if any(item.passes for item in words):
         return None
-    known = {flag: (item, True) for item in words for flag in item.flags}
+    known = {flag: (item, True) for item in words for flag in (*item.flags, *item.aliases)}
     known.update((flag, (item, False)) for item in words for flag in item.off)
     given: Typed = {}
     loose: list[str] = []

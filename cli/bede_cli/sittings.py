@@ -28,6 +28,7 @@ from bede_cli.layout import (
     plain,
     sentence,
     text,
+    unbroken,
 )
 
 #: Who is not worth a colour: nobody said it.
@@ -95,9 +96,27 @@ def ingest(body: Body) -> Iterator[RenderableType]:
         yield _problem(reason, count)
     for item in body["unreadable"]:
         yield sentence(("unreadable ", BAD), item["message"])
+    yield from _unclaimed(body)
     if body.get("embedded"):
         yield text(f"{counted(body['embedded'], 'window')} got a vector", QUIET)
     yield from warnings(body)
+
+
+def _unclaimed(body: Body) -> Iterator[RenderableType]:
+    """Tell which files are nobody's, and how each comes in; a path is there to be copied, and never broken."""
+    for item in body.get("unclaimed", ()):
+        files = counted(item["files"], "file")
+        if item["cwd"]:
+            yield unbroken((f"{files} of ", QUIET), (item["cwd"], NAME), (", which no registered project holds", QUIET))
+        else:
+            yield text(f"{files} without a folder: 'bede ingest --path FILE' takes one in here", QUIET)
+        yield from (unbroken("    ", path) for path in item["paths"])
+        if more := item["files"] - len(item["paths"]):
+            yield text(f"    … and {more} older", QUIET)
+    if body.get("unclaimed_more"):
+        yield text(f"and files of {counted(body['unclaimed_more'], 'more folder')}", QUIET)
+    if any(item["cwd"] for item in body.get("unclaimed", ())):
+        yield text("'bede init' and 'bede ingest' in such a folder, or above it, take them in", QUIET)
 
 
 def warnings(body: Body) -> Iterator[RenderableType]:

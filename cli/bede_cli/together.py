@@ -25,34 +25,22 @@ from bede_cli.layout import (
     QUIET,
     Body,
     columns,
+    flat,
     indented,
     plain,
     sentence,
     text,
+    unbroken,
     whole,
 )
 
 _WARN = "yellow"
 #: Longest word that a paragraph may be broken around; a longer one would itself be broken.
 _WORD = 40
-#: Widest path that has a column; longest part of a session's name that is shown.
-_PATH, _SESSION = 32, 12
+#: Widest path, and widest name of an agent in its session, that has a column.
+_PATH = 32
 _FENCE = re.compile(r"<(bede-memory [0-9a-f]+)>\n(.*)\n</\1>", re.DOTALL)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def unbroken(*parts: tuple[str, str] | str | Text) -> Text:
-    """Return one line that is neither wrapped nor cut, made of texts, words and (words, style) pairs."""
-    line = Text(no_wrap=True)
-    for part in parts:
-        said = (part, "") if isinstance(part, str) else part
-        line.append_text(said if isinstance(said, Text) else _flat(*said))
-    return line
-
-
-def _flat(value: str, style: str = "") -> Text:
-    """Return a text on one line: a name with a line break in it must not pass for two."""
-    return whole(value.replace("\n", "\\n").replace("\t", "\\t"), style)
 
 
 def _verbatim(value: str, style: str = "") -> Iterator[Text]:
@@ -97,15 +85,15 @@ def lease(body: Body) -> Iterator[RenderableType]:
 
 
 def _leases(leases: Sequence[Body]) -> Iterator[RenderableType]:
-    """Yield leases as columns, or each below its path where a path is too long for one."""
+    """Yield leases as columns, or each below its path where a path or a session's name is too long for one."""
     rows = [_lease(item) for item in leases]
-    if all(path.cell_len <= _PATH for _, path, *_ in rows):
+    if all(max(path.cell_len, who.cell_len) <= _PATH for _, path, who, *_ in rows):
         if rows:
             yield columns(rows, fixed=2)
         return
     for token, path, *rest in rows:
         yield unbroken(token, "  ", path)
-        yield from indented(columns([rest]))
+        yield from indented(columns([rest], fixed=1))
 
 
 def _lease(item: Body) -> tuple[Text, ...]:
@@ -113,20 +101,20 @@ def _lease(item: Body) -> tuple[Text, ...]:
     queue = f", {item['waiting']} waiting" if item["waiting"] else ""
     still = sentence((f"{remaining(item['seconds_left'] * 1_000_000)} left", QUIET), (queue, KIND))
     token = whole(f"#{item['token']}", ID)
-    return token, _flat(path, NAME), _who(item), still, _flat(item.get("purpose", ""))
+    return token, flat(path, NAME), _who(item), still, flat(item.get("purpose", ""))
 
 
 def _who(item: Body) -> Text:
+    """Return an agent in its session, whose name is whole: it is there to be typed after `--session`."""
     session = item.get("session", "")
-    shown = session if len(session) <= _SESSION else session[:_SESSION] + "…"
-    return _flat(f"{item['agent_id']} ({shown})" if session else item["agent_id"])
+    return flat(f"{item['agent_id']} ({session})" if session else item["agent_id"])
 
 
 def _waiter(item: Body) -> Iterator[RenderableType]:
     since = text(f"came {plain(item['since'])}", QUIET)
     yield unbroken(_who(item), "  ", since, "  ", (", ".join(item.get("wanted", ())), NAME))
     if item.get("purpose"):
-        yield from indented(_flat(item["purpose"]))
+        yield from indented(flat(item["purpose"]))
 
 
 # What is known, and what is told.
@@ -296,6 +284,8 @@ def agents(body: Body) -> Iterator[RenderableType]:
     width = max((cell_len(item["title"]) for item in found), default=0)
     for item in found:
         yield from _agent(item, width, is_dry=body["dry_run"], is_install="command" in body)
+    if any(item["outcome"] == "skipped" for item in found):
+        yield text("what is skipped is done all the same for an agent that is named", QUIET)
     if "warnings" in body:
         yield from _warnings(body)
     if not found and not body.get("warnings"):
@@ -303,9 +293,12 @@ def agents(body: Body) -> Iterator[RenderableType]:
 
 
 def _agent(item: Body, width: int, *, is_dry: bool, is_install: bool) -> Iterator[RenderableType]:
-    title = _flat(item["title"], NAME)
+    title = flat(item["title"], NAME)
     title.pad_right(width - title.cell_len)
     files = [_file(file) for file in item["files"]]
+    if item["outcome"] == "skipped":
+        yield unbroken(title, "  ", ("skipped", QUIET), (f": {item['reason']}", QUIET))
+        return
     yield unbroken(title, "  ", _became(item["outcome"], is_dry, is_install), "  ", files[0] if files else "")
     yield from (unbroken(" " * (width + 2), file) for file in files[1:])
     yield from _refused(item)

@@ -15,6 +15,8 @@ from bede.operations import VERBS, load
 from bede.quick import dataclass
 
 SERVE = "serve"
+#: What agents call through a door of its own, which takes no options before it.
+HOOK = "hook"
 #: Every verb and the heading it stands under, in the order of the help page.
 HEADINGS: dict[str, str] = {**VERBS, SERVE: "Serve"}
 
@@ -31,7 +33,7 @@ def find(verb: str) -> Operation:
     if verb not in VERBS:
         from bede.hints import asked
 
-        hint = asked(verb, [*HEADINGS, "help", "--version"]).replace("--version", "bede --version")
+        hint = asked(verb, [*HEADINGS, HOOK, "help", "--version"]).replace("--version", "bede --version")
         raise UsageError(f"no verb {verb!r}", hint=hint + "'bede help' lists the verbs")
     return load(verb)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from bede.errors import BedeError, Rejected, UsageError
@@ -19,6 +19,10 @@ LARGEST = 1_000_000
 LETTERS = 30
 IDEOGRAPHS = 12
 HANDOFF = 20
+#: Faults of one memory that are told in words.
+_TOLD = 6
+#: A rule that a memory breaks: the reason as a word, what is wrong, and what to do about it.
+Fault = tuple[str, str, str]
 #: Two summaries whose character trigrams overlap this much (Jaccard) say the same thing.
 SAME = 0.9
 #: So many characters are compared by likeness; whatever is longer than a statement has to be the same to the letter.
@@ -44,12 +48,12 @@ _ARBITRATED = ("task_handoff", "status_update", "discovered_constraint", "fleet_
 
 
 def judge(kind: str, agent: str, body: dict[str, Any], size: int) -> None:
-    """Apply every rule that needs no look at the log.
+    """Apply every rule that needs no look at the log; whatever is wrong is told at once.
 
     Raises:
         Rejected: with the reason `too_large`, `summary_too_short`, `learnings_empty`, `handoff_note_too_short`,
             `key_missing`, `value_missing`, `task_id_missing`, `invalid_task_id`, `invalid_agent_id`, `invalid_label`
-            or `invalidates_kind_mismatch`.
+            or `invalidates_kind_mismatch`; where there are several, the first one, and all of them in its details.
     """
     if size > LARGEST:
         refuse(
@@ -57,24 +61,20 @@ def judge(kind: str, agent: str, body: dict[str, Any], size: int) -> None:
             f"the memory has {size:,} bytes, at most {LARGEST:,} are kept",
             "store the text in a file and name the file",
         )
-    _judge_names(agent, body)
-    if kind in _ARBITRATED:
-        _judge_task_memory(kind, body)
-    elif kind in ("decision", "fact"):
-        _judge_keyed(kind, body)
-    elif kind == "run":
-        _judge_run(body)
-    elif not str(body.get("summary", "")).strip():
-        refuse("summary_too_short", f"a {kind} needs a summary")
-    if body.get("ends", {}).get("invalidates") and kind != "discovered_constraint":
-        refuse(
-            "invalidates_kind_mismatch",
-            "only a discovered_constraint can invalidate others",
-            "store it with --kind discovered_constraint",
+    faults = [*_names(agent, body), *_said(kind, body)]
+    if faults:
+        reasons = dict.fromkeys(reason for reason, _, _ in faults)
+        hints = dict.fromkeys(hint for _, _, hint in faults[:_TOLD] if hint)
+        more = [f"and {len(faults) - _TOLD} more"] if len(faults) > _TOLD else []
+        raise Rejected(
+            "; ".join([*(message for _, message, _ in faults[:_TOLD]), *more]),
+            hint="; ".join(hints),
+            reason=faults[0][0],
+            **({"reasons": [*reasons]} if len(faults) > 1 else {}),
         )
 
 
-def _judge_names(agent: str, body: dict[str, Any]) -> None:
+def _names(agent: str, body: dict[str, Any]) -> Iterator[Fault]:
     for reason, check, values in (
         ("invalid_agent_id", check_agent, [agent]),
         ("invalid_task_id", check_task, [body["task_id"]] if body.get("task_id") else []),
@@ -84,7 +84,7 @@ def _judge_names(agent: str, body: dict[str, Any]) -> None:
             try:
                 public(check(value))
             except BedeError as error:
-                refuse(reason, error.message, error.hint)
+                yield reason, error.message, error.hint
 
 
 def public(name: str) -> str:
@@ -99,42 +99,56 @@ def public(name: str) -> str:
     return name
 
 
-def _judge_task_memory(kind: str, body: dict[str, Any]) -> None:
+def _said(kind: str, body: dict[str, Any]) -> Iterator[Fault]:
+    """Yield what a memory of a kind lacks."""
+    if kind in _ARBITRATED:
+        yield from _task_memory(kind, body)
+    elif kind in ("decision", "fact"):
+        yield from _keyed(kind, body)
+    elif kind == "run":
+        yield from _run(body)
+    elif not str(body.get("summary", "")).strip():
+        yield "summary_too_short", f"a {kind} needs a summary", ""
+    if body.get("ends", {}).get("invalidates") and kind != "discovered_constraint":
+        yield (
+            "invalidates_kind_mismatch",
+            "only a discovered_constraint can invalidate others",
+            "store it with --kind discovered_constraint",
+        )
+
+
+def _task_memory(kind: str, body: dict[str, Any]) -> Iterator[Fault]:
     if not body.get("task_id"):
-        refuse("task_id_missing", f"a {kind} belongs to a task", "name it with --task-id")
+        yield "task_id_missing", f"a {kind} belongs to a task", "name it with --task-id"
     if not is_statement(str(body.get("summary", ""))):
-        refuse(
+        yield (
             "summary_too_short",
             f"the summary is no statement yet: {LETTERS} characters are needed, "
             f"{IDEOGRAPHS} in a script without spaces",
             "say what happened, to what, and with what result",
         )
     if not any(str(item).strip() for item in body.get("learnings", ())):
-        refuse(
-            "learnings_empty",
-            "at least one learning is needed",
-            "add --learnings 'what the next one should know'",
-        )
+        yield "learnings_empty", "at least one learning is needed", "add --learnings 'what the next one should know'"
     if kind == "task_handoff" and len(str(body.get("handoff_note", "")).strip()) < HANDOFF:
-        refuse(
+        yield (
             "handoff_note_too_short",
             f"a task_handoff needs a hand-off note of {HANDOFF} characters",
             "add --handoff-note 'what to do next, and what to look out for'",
         )
 
 
-def _judge_keyed(kind: str, body: dict[str, Any]) -> None:
+def _keyed(kind: str, body: dict[str, Any]) -> Iterator[Fault]:
     if not str(body.get("key", "")).strip():
-        refuse("key_missing", f"a {kind} is about something", "name it with --key")
+        yield "key_missing", f"a {kind} is about something", "name it with --key"
     if body.get("value") is None:
-        refuse("value_missing", f"a {kind} says something", "say it with --value")
+        yield "value_missing", f"a {kind} says something", "say it with --value"
 
 
-def _judge_run(body: dict[str, Any]) -> None:
+def _run(body: dict[str, Any]) -> Iterator[Fault]:
     if not body.get("command"):
-        refuse("command_missing", "a run is of a command", "name it with --command")
+        yield "command_missing", "a run is of a command", "name it with --command"
     if body.get("exit_status") is None:
-        refuse("exit_status_missing", "a run ended somehow", "say how with --exit-status")
+        yield "exit_status_missing", "a run ended somehow", "say how with --exit-status"
 
 
 def is_statement(text: str) -> bool:

@@ -41,10 +41,11 @@ class Touched(Record):
 
 @dataclass(frozen=True, slots=True)
 class Installed(Record):
-    """What became of one agent: `outcome` is the verb's, `already`, `changed`, `absent`, `removed` or `refused`.
+    """What became of one agent.
 
-    `found` is the evidence that the agent is on this machine, `notes` what is left for a person to do. `reason` and
-    `hint` tell of a refusal.
+    `outcome` is the verb's, `already`, `changed`, `absent`, `removed`, `refused` or `skipped`. `found` is the evidence
+    that the agent is on this machine, `notes` what is left for a person to do. `reason` and `hint` tell why one was
+    refused or skipped, and what to do then.
     """
 
     agent: str
@@ -159,10 +160,27 @@ def chosen(names: Sequence[str], machine: Machine, *, install: bool) -> list[tup
 def each(job: Job, names: Sequence[str], word: str) -> tuple[Installed, ...]:
     """Do for every agent what the job wants, and return what became of each; `word` says that ours is there now.
 
+    Of all agents, those that are not on this machine are told too, as skipped.
+
     Raises:
         UsageError: there is no such agent; nothing was done then.
     """
-    return tuple(_agent(job, name, named, word) for name, named in chosen(names, job.machine, install=job.install))
+    meant = dict(chosen(names, job.machine, install=job.install))
+    every = agents.AGENTS if not names or "all" in names else meant
+    return tuple(_agent(job, name, meant[name], word) if name in meant else _skipped(job, name) for name in every)
+
+
+def _skipped(job: Job, name: str, found: tuple[str, ...] = ()) -> Installed:
+    """Tell why an agent was left as it is where all were asked for: nothing is made for one that may not be here."""
+    title = agents.load(name).TITLE
+    reason = "no folder of its own yet" if found else "no sign of it on this machine"
+    verb = f"bede attach {name}" if job.half == "server" else f"bede install-hooks --agent {name}"
+    return Installed(name, title, "skipped", found, (), (), (), reason, f"'{verb}' does it all the same")
+
+
+def is_nobody(found: Sequence[Installed]) -> bool:
+    """Tell whether all were asked for, and none is on this machine."""
+    return all(item.outcome == "skipped" and not item.found for item in found)
 
 
 def _agent(job: Job, name: str, named: bool, word: str) -> Installed:
@@ -177,6 +195,8 @@ def _agent(job: Job, name: str, named: bool, word: str) -> Installed:
         return plan(targets, install=True), _was_there(targets)
 
     done = _done(job, name, agent.TITLE, changes, word)
+    if job.install and not named and done.outcome == "absent":
+        return _skipped(job, name, found)
     is_news = job.install and done.outcome in (word, "changed")
     note = agent.NOTES.get(job.half, "") if is_news else ""
     lost = (f"there is no sign of {agent.TITLE} on this machine",) if is_news and not found else ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -21,12 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bede import __version__
+from bede.agents import AGENTS
 from bede.context import Context
 from bede.errors import ERRORS, BedeError, Internal, Rejected
 from bede.operation import Field, operation
 from bede.operations import VERBS
 from bede.records import Record
-from bede_cli import grammar, manual, verbs
+from bede_cli import grammar, hook, manual, verbs
 from bede_cli.__main__ import main
 
 Run = Callable[..., Ran]
@@ -223,6 +225,8 @@ def test_a_path_starts_at_the_folder_of_the_call(values: Callable[..., dict[str,
     ("words", "message", "hint"),
     [
         ("trial", "THING is missing", "'bede help trial'"),
+        ("wrap", "-- CMD and --task-id are missing", "'bede help wrap'"),
+        ("trial a --number x --mode slwo", "'x' is not a whole number; --mode: no choice 'slwo'", "1 to 10; did you"),
         ("trial a b c", "unexpected argument 'c'", "'bede help trial'"),
         ("trial a --nubmer 1", "no such option '--nubmer'", "--number"),
         ("trial a --number", "option '--number' requires an argument", "'bede help trial'"),
@@ -374,6 +378,24 @@ def test_project_and_branch_reach_the_verb(project: Path, typed: Run, tmp_path: 
     assert typed("-C", str(elsewhere), "log").status == 10
 
 
+@pytest.mark.parametrize("flag", ["--agent-id ada", "--agent ada", "--agent=ada", "--agent bob --agent-id ada"])
+def test_who_does_it_is_named_in_either_way(project: Path, typed: Run, flag: str) -> None:
+    assert typed("store", "a note", *flag.split()).json()["stored"][0]["agent_id"] == "ada"
+    listed = typed("search", "--kind", "note", *flag.split()[-2:])
+    assert [item["agent_id"] for item in listed.json()["results"]] == ["ada"]
+    assert "--agent " not in manual.page(verbs.find("store"))
+
+
+def test_where_both_names_mean_something_neither_is_the_other() -> None:
+    for verb in verbs.HEADINGS:
+        words = {item.name: item for item in grammar.words(verbs.find(verb))}
+        if {"agent", "agent_id"} <= words.keys():
+            assert not words["agent"].aliases and not words["agent_id"].aliases, verb
+        for name, other in (("agent", "--agent-id"), ("agent_id", "--agent")):
+            if name in words and not {"agent", "agent_id"} <= words.keys():
+                assert words[name].aliases == (other,), verb
+
+
 def test_an_argument_may_be_called_like_an_option_of_every_verb(project: Path, typed: Run) -> None:
     assert typed("fork", "idea").status == 0
     assert typed("--branch", "main", "checkout", "idea").json()["branch"] == "idea"
@@ -383,7 +405,7 @@ def test_no_verb_takes_an_option_of_every_verb_for_itself() -> None:
     shared = {flag for item in grammar.EVERYWHERE for flag in item.flags} | {"--version"}
     for verb in verbs.HEADINGS:
         words = [item for item in grammar.words(verbs.find(verb)) if not item.everywhere]
-        own = [flag for item in words for flag in (*item.flags, *item.off)]
+        own = [flag for item in words for flag in (*item.flags, *item.off, *item.aliases)]
         assert shared.isdisjoint(own), verb
         assert len(own) == len(set(own)), verb
 
@@ -424,6 +446,21 @@ def test_every_verb_has_help_for_every_word() -> None:
         assert declared.summary and manual.page(declared)
         for item in grammar.words(declared):
             assert item.field.description, f"{verb} {item.label}"
+
+
+@pytest.mark.parametrize("words", [("help", "hook"), ("hook", "--help"), ("hook", "-h"), ("--help", "hook")])
+def test_the_door_of_the_agents_explains_itself(typed: Run, words: tuple[str, ...]) -> None:
+    ran = typed(*words)
+    assert ran.status == 0 and not ran.err
+    assert ran.out.startswith("usage: bede hook EVENT --agent NAME\n")
+    assert all(re.search(rf"[ ]{name}[,;]", ran.out) for name in AGENTS), "every agent by its name"
+    assert all(len(line) <= 80 for line in ran.out.splitlines()) and hook.SLOWER in ran.out
+
+
+def test_nobody_comes_to_that_door_with_other_words(typed: Run) -> None:
+    ran = typed("--json", "hook", "PreToolUse")
+    assert (ran.status, ran.out) == (2, "") and "bede help hook" in ran.error()["hint"]
+    assert "did you mean 'hook'?" in typed("hok").error()["hint"]
 
 
 @pytest.mark.parametrize("words", [["--version"], ["-V"], ["--version", "log"], ["--no-color", "--version"]])

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -212,12 +213,25 @@ NOW = datetime(2026, 1, 20, 12, 0, tzinfo=UTC)
         (timedelta(hours=5), "5 hours ago"),
         (timedelta(days=13), "13 days ago"),
         (timedelta(days=15), f"{(NOW - timedelta(days=15)).astimezone():%Y-%m-%d}"),
-        (-timedelta(hours=2), f"{(NOW + timedelta(hours=2)).astimezone():%Y-%m-%d %H:%M}"),
+        (-timedelta(hours=2), (NOW + timedelta(hours=2)).astimezone().isoformat(" ", "minutes")),
     ],
 )
 def test_times_are_near(ago: timedelta, said: str) -> None:
     moment = (NOW - ago).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     assert layout.when(moment, NOW) == said
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system takes no zone from the environment")
+@pytest.mark.parametrize(
+    ("zone", "said"),
+    [("UTC0", "2026-01-20 14:00+00:00"), ("IST-5:30", "2026-01-20 19:30+05:30"), ("NST3:30", "2026-01-20 10:30-03:30")],
+)
+def test_a_time_of_day_tells_its_zone(monkeypatch: pytest.MonkeyPatch, zone: str, said: str) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        assert layout.when("2026-01-20T14:00:00.000000Z", NOW) == said
+    time.tzset()
 
 
 def render(body: dict[str, Any], *, width: int = 80, coloured: bool = False) -> str:
@@ -355,6 +369,56 @@ def test_pages_of_the_everyday_verbs(memory: Path, bede: Run) -> None:
     assert refused.err.startswith("error: both sides changed") and "- kind decision, key db, ours duckdb" in refused.err
 
 
+def test_the_list_of_projects_has_a_line_each(memory: Path, bede: Run, tmp_path: Path) -> None:
+    deep = tmp_path / ("a name that is long enough to break a table " * 3).strip()
+    deep.mkdir()
+    assert bede("-C", str(deep), "init").status == 0
+    found = bede("projects").json()["projects"]
+    lines = bede("projects", "--pretty").out.splitlines()
+    assert len(lines) == len(found) == 2
+    for line, item in zip(lines, found, strict=True):
+        assert line.startswith(item["name"]) and f"  {item['project_id']}  {item['root']}  seen " in line
+    (deep / ".bede" / "bede.db").unlink()
+    assert any(line.endswith(f"{deep}  is gone") for line in bede("projects", "--pretty").out.splitlines())
+    assert bede("projects", "--forget", str(deep), "--pretty").out.splitlines()[0] == f"forgot {deep}"
+
+
+def test_capabilities_are_an_overview_for_a_person_and_whole_for_a_program(bede: Run) -> None:
+    whole = bede("capabilities").json()
+    page = bede("capabilities", "--pretty").out
+    assert len(page.splitlines()) < 60 < len(whole["verbs"]) * 2 and "schema" not in page.replace("JSON Schemas", "")
+    assert all(re.search(rf"\b{verb['name']}\b", page) for verb in whole["verbs"])
+    assert all(item["code"] in page for item in whole["exit_statuses"]) and all(kind in page for kind in whole["kinds"])
+    assert whole["verbs"][0]["input_schema"] and "all of this with JSON Schemas: --json" in page
+
+
+def test_status_tells_of_the_sessions(memory: Path, bede: Run, home: Path) -> None:
+    assert (bede("status").json()["sessions"], bede("status").json()["newest_session"]) == (0, None)
+    assert "no sessions; 'bede ingest'" in bede("status", "--pretty").out
+    folder = home / ".claude" / "projects" / "p"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(("older", "0198c0de-0000-7000-8000-000000000000")):
+        said = {"type": "user", "sessionId": name, "uuid": f"u-{number}", "cwd": str(memory)}
+        said |= {"timestamp": f"2026-01-0{number + 1}T09:00:00Z", "message": {"role": "user", "content": "go on"}}
+        (folder / f"{name}.jsonl").write_text(json.dumps(said) + "\n", encoding="utf-8")
+        os.utime(folder / f"{name}.jsonl", (number + 1, number + 1))
+    assert bede("ingest").status == 0
+    told = bede("status").json()
+    newest = {"agent": "claude-code", "session": name, "at": "2026-01-02T09:00:00.000000Z"}
+    assert (told["sessions"], told["newest_session"]) == (2, newest)
+    assert f"2 sessions taken in, last claude-code  {name}  " in bede("status", "--pretty").out
+
+
+def test_undo_shows_what_went(memory: Path, bede: Run) -> None:
+    identity = bede("store", "--summary", "gone in a moment").json()["id"]
+    did = bede("undo", "--pretty").out.splitlines()
+    assert did[0].startswith("took back #") and did[2].strip().startswith("1 event went out of sight  (")
+    assert did[3].split()[0] == identity[:10] and did[3].endswith("note  gone in a moment")
+    number = bede("log", "--operations", "-n", "1").json()["operations"][0]["operation"]
+    again = bede("undo", str(number), "--dry-run", "--pretty").out
+    assert "1 event would come back" in again and "gone in a moment" in again
+
+
 SESSION = {"agent": "codex", "session": "s-1", "branch": "main"}
 
 
@@ -405,6 +469,18 @@ def test_the_page_of_an_ingest_tells_what_came_in_and_what_did_not() -> None:
         "files: 2 read",
         "skipped 1 record: no_json",
         "unreadable not a file: /x",
+    ]
+    long = "/a/home/with/a/name/that/is/far/too/long/for/any/line/of/a/terminal/that/is/eighty/wide/s.jsonl"
+    apart = [{"cwd": "/far", "files": 4, "paths": [long, "/b"]}, {"cwd": "", "files": 1, "paths": ["/c"]}]
+    assert render(body | {"unclaimed": apart, "unclaimed_more": 2}).splitlines()[4:] == [
+        "4 files of /far, which no registered project holds",
+        f"    {long}",
+        "    /b",
+        "    … and 2 older",
+        "1 file without a folder: 'bede ingest --path FILE' takes one in here",
+        "    /c",
+        "and files of 2 more folders",
+        "'bede init' and 'bede ingest' in such a folder, or above it, take them in",
     ]
     nothing: dict[str, Any] = {"problems": {}, "unreadable": []}
     assert render(body | nothing | {"turns": {"repeated": 6}}).startswith("nothing new; turns: 6 repeated\n")

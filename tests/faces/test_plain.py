@@ -22,7 +22,7 @@ LOOSE = ("a", "", "-", "--", "---", "7", "-7", "a b.py", '["x","y"]', "é", "-x"
 def lines(draw: st.DrawFn) -> tuple[str, list[str]]:
     """Draw a verb and what is typed after it, mostly what the verb knows."""
     verb = draw(st.sampled_from(sorted(VERBS)))
-    flags = [flag for item in WORDS[verb] for flag in (*item.flags, *item.off)]
+    flags = [flag for item in WORDS[verb] for flag in (*item.flags, *item.off, *item.aliases)]
     word = st.sampled_from(LOOSE)
     flag = st.sampled_from(flags)
     joined = st.builds(lambda one, value: [f"{one}={value}"], flag, word)

@@ -114,8 +114,8 @@ def test_a_lease_is_one_line(project: Path, bede: Run) -> None:
     who = ("--agent-id", "bob", "--session", "01234567-89ab-cdef-0123-456789abcdef")
     assert bede("lease", "acquire", "docs/", *who).status == 0
     listed = bede("lease", "list", "--pretty").out.splitlines()
-    assert len(listed) == 2 and {line.split()[1] for line in listed} == {"src/a.py", "docs/"}
-    assert any("bob (01234567-89a…)" in line for line in listed)
+    assert [line.split()[1] for line in listed if line[0] == "#"] == ["docs/", "src/a.py"]
+    assert listed[1].split("  ")[2:4] == [f"bob ({who[-1]})", "15 min left"], "a name is whole, to be typed again"
     assert bede("lease", "release", "docs/", *who, "--pretty").out == "released docs\n"
     assert bede("lease", "release", "docs/", *who, "--pretty").out == "nothing was held\n"
 
@@ -325,6 +325,13 @@ def test_no_agents_are_told_too() -> None:
     assert render(DetachResult((), False).to_json()) == "no agent was asked\n"
     nobody = AttachResult("user", ("bede",), (), False, ("none was found",))
     assert render(nobody.to_json()) == "warning: none was found\n"
+    skipped = installed("skipped", reason="no sign of it on this machine", hint="'bede attach codex' does it")
+    page = render(AttachResult("user", ("bede",), (skipped, installed("attached")), False, ()).to_json())
+    assert page.splitlines() == [
+        "Codex  skipped: no sign of it on this machine",
+        "Codex  attached",
+        "what is skipped is done all the same for an agent that is named",
+    ]
     absent = AttachResult("project", ("bede",), (installed("absent"),), False, ())
     assert render(absent.to_json()) == "Codex  has no such place\n"
 

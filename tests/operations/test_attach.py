@@ -83,12 +83,36 @@ def test_three_times_equals_once_and_detach_leaves_no_trace(home: Path, name: st
     assert outcomes(call("detach", ["all"]))[name] == "absent"
 
 
+def here(result: Any) -> dict[str, str]:
+    """Return what became of the agents that were not skipped."""
+    return {name: outcome for name, outcome in outcomes(result).items() if outcome != "skipped"}
+
+
+@pytest.mark.parametrize(("verb", "half"), [("attach", {"agents": ["all"]}), ("install-hooks", {})])
+def test_who_is_not_here_is_told_and_why(home: Path, verb: str, half: dict[str, Any]) -> None:
+    nobody = call(verb, **half)
+    assert set(outcomes(nobody).values()) == {"skipped"} and [*outcomes(nobody)] == [*agents.AGENTS]
+    assert nobody.warnings[-1].startswith("no agent was found") and nobody.exits == 0
+    (home / ".gemini/antigravity").mkdir(parents=True)  # It is here, and never made the folder of its settings.
+    result = call(verb, **half)
+    [bare] = [item for item in result.agents if item.agent == "antigravity"]
+    assert (bare.outcome, bare.reason) == ("skipped", "no folder of its own yet") and bare.found
+    assert verb in bare.hint and "antigravity" in bare.hint
+    assert not any("no agent was found" in said for said in result.warnings)
+    missing = [item for item in result.agents if item.agent == "cursor"]
+    assert [item.reason for item in missing] == ["no sign of it on this machine"]
+    (home / ".gemini/antigravity").rmdir()
+    (home / ".gemini/config").mkdir()
+    done = call(verb, **half)
+    assert outcomes(done)["antigravity"] in ("attached", "installed") and done.exits == 0
+
+
 def test_all_is_those_that_are_here(home: Path) -> None:
     assert call("attach", ["all"]).warnings[-1].startswith("no agent was found")
     for folder in (".claude", ".codex"):
         (home / folder).mkdir()
     before = everything(home)
-    assert outcomes(call("attach", ["all"])) == {"claude-code": "attached", "codex": "attached"}
+    assert here(call("attach", ["all"])) == {"claude-code": "attached", "codex": "attached"}
     (home / ".claude").rmdir()
     assert outcomes(call("detach", ["all"]))["claude-code"] == "removed"
     (home / ".claude").mkdir()

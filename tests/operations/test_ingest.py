@@ -66,6 +66,38 @@ def test_what_is_told_of_a_run(home, project, context):
     assert names(context) == sorted(["bad", "ours", identity("c")])
 
 
+def test_what_is_nobodys_is_named(home, project, context, tmp_path):
+    other, strange = tmp_path / "other", tmp_path / "strange"
+    for folder in (other, strange):
+        folder.mkdir()
+    with closing(Context(directory=other)) as beside:
+        init(beside)
+    place(home, "theirs").write_bytes(session("theirs", other, 2))
+    place(home, "nobodys").write_bytes(session("nobodys", None, 2))
+    for number in range(5):
+        path = place(home, f"s{number}")
+        path.write_bytes(session(f"s{number}", strange, 2))
+        os.utime(path, (number + 1, number + 1))
+    for number in range(6):
+        path = place(home, f"far{number}")
+        path.write_bytes(session(f"far{number}", f"/far/{number}", 1))
+        os.utime(path, (0, 0))
+    result = take(context, dry_run=True)
+    assert take(context).unclaimed == result.unclaimed
+    told = {item.cwd: item for item in result.unclaimed}
+    assert len(told) == 5 and result.unclaimed_more == 3, "of all folders so many only"
+    assert str(other) not in told, "it is another project's"
+    assert (told[""].files, told[""].paths) == (1, (str(place(home, "nobodys")),))
+    newest = tuple(str(place(home, f"s{number}")) for number in (4, 3, 2))
+    assert (told[str(strange)].files, told[str(strange)].paths) == (5, newest)
+    with closing(Context(directory=strange)) as there:
+        init(there)
+        assert str(strange) not in {item.cwd for item in take(there).unclaimed}
+    assert take(context, path=[place(home, "nobodys")]).unclaimed == ()
+    place(home, "nobodys").unlink()
+    assert (take(context).unclaimed, take(context, status=True).unclaimed) == ((), ())
+
+
 def test_a_project_without_any_sessions_is_told_so(home, project, context):
     result = take(context)
     assert (result.outcome, result.files, result.turns, result.sessions) == ("ingested", {}, {}, 0)

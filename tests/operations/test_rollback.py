@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -188,6 +190,32 @@ def test_others_operations_are_not_undone(context, three):
     assert refused.value.reason == "others_work"
     assert undo(context, dry_run=True).agent_id == "bob"
     assert undo(context, agent_id="bob").outcome == "undone"
+
+
+def test_what_an_undo_takes_out_of_sight_and_brings_back_is_told(context, three):
+    rollback(context, three[0], include_others=True)
+    for dry in (True, False):
+        [item] = undo(context, dry_run=dry).restored
+        assert (item.gone.events, item.gone.by_agent, item.gone.newest) == (0, {}, ())
+        assert (item.back.events, item.back.by_agent) == (2, {"bob": 1, "tester": 1})
+        assert [(line.id, line.summary) for line in item.back.newest] == [(three[2], "by tester"), (three[1], "by bob")]
+    for dry in (True, False):
+        [item] = undo(context, dry_run=dry).restored
+        assert (item.gone.events, item.gone.by_agent, item.back.events) == (1, {"tester": 1}, 0)
+        [line] = item.gone.newest
+        assert (line.id, line.kind, line.summary, line.agent_id) == (three[2], "note", "by tester", "tester")
+    fork(context, "aside")
+    [item] = undo(context).restored
+    assert (item.branch, item.head, item.gone.events, item.back.events) == ("aside", "", 0, 0)
+
+
+def test_a_long_way_back_is_counted_whole_and_told_in_part(context):
+    _given = [{"summary": f"note {number}"} for number in range(30)]
+    context.stdin = BytesIO(json.dumps(_given).encode())
+    store(context, "-")
+    [item] = undo(context).restored
+    assert (item.gone.events, item.gone.by_agent, len(item.gone.newest)) == (30, {"tester": 30}, 20)
+    assert item.gone.newest[0].summary == "note 29"
 
 
 def test_a_dry_run_tells_what_would_be_undone(context, three):

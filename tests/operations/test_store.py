@@ -167,6 +167,37 @@ def test_a_refusal_says_why_and_writes_nothing(context, said, reason):
     assert _events(context) == before
 
 
+def test_all_that_is_wrong_is_told_at_once(context):
+    with pytest.raises(Rejected) as refused:
+        store(context, kind="task_handoff", summary="short", agent_id="a b", labels=["nolabel"])
+    error = refused.value
+    assert error.reason == "invalid_agent_id"
+    reasons = ["invalid_agent_id", "invalid_label", "task_id_missing", "summary_too_short", "learnings_empty"]
+    assert error.details["reasons"] == [*reasons, "handoff_note_too_short"]
+    for said in ("agent id", "label", "belongs to a task", "no statement", "one learning", "hand-off note"):
+        assert said in error.message
+    assert "--task-id" in error.hint and "--learnings" in error.hint and "--handoff-note" in error.hint
+    with pytest.raises(Rejected) as refused:
+        store(context, summary="x", labels=["nolabel"] * 1000)
+    assert len(refused.value.message) < 1000 and "994 more" in refused.value.message
+    with pytest.raises(Rejected) as refused:
+        store(context, kind="decision", key="k")
+    assert "reasons" not in refused.value.details, "one fault is one reason"
+
+
+def test_of_many_the_one_that_is_refused_is_told(context):
+    with pytest.raises(Rejected) as refused:
+        _given(context, '{"summary": "good"}\n{"kind": "decision", "summary": "good"}')
+    error = refused.value
+    assert error.message.startswith("object 2: ") and error.details["object"] == 2
+    assert error.details["reasons"] == ["key_missing", "value_missing"]
+    with pytest.raises(UsageError) as wrong:
+        _given(context, '[{"summary": "good"}, {"sumary": "x", "tags": "x", "kind": "decison", "exit_status": "0"}]')
+    for said in ("object 2: ", "no key 'sumary'", "tags must be", "exit_status must be", "no kind 'decison'"):
+        assert said in wrong.value.message
+    assert "did you mean 'decision'?" in wrong.value.hint and "known: " in wrong.value.hint
+
+
 def test_the_same_said_again_is_refused(context):
     first = store(context, kind="status_update", summary=SUMMARY, **LONG)
     with pytest.raises(Rejected) as refused:

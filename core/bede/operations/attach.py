@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from bede.agents.wiring import Scope
 from bede.context import Context
 from bede.errors import UsageError
-from bede.installing import Installed, each, exits, job, passing
+from bede.installing import Installed, each, exits, is_nobody, job, passing
 from bede.operation import Field, operation
 from bede.quick import dataclass
 from bede.records import Record
@@ -17,7 +17,8 @@ from bede.records import Record
 class AttachResult(Record):
     """What became of each agent, and the command that they start.
 
-    An agent's outcome is `attached`, `changed`, `already`, `refused`, or `absent` where it has no such place.
+    An agent's outcome is `attached`, `changed`, `already`, `refused`, `absent` where it has no such place, or
+    `skipped` where all were asked for and it is not on this machine; `reason` says why.
     """
 
     SCHEMA: ClassVar[str] = "attach/1"
@@ -63,7 +64,7 @@ def attach(
     )  # fmt: skip
     found = each(task, agents, "attached")
     command = task.wishes[0].command
-    nobody = () if found else ("no agent was found on this machine; name one to attach it all the same",)
+    nobody = ("no agent was found on this machine; name one to attach it all the same",) if is_nobody(found) else ()
     return AttachResult(scope, tuple(command), found, dry_run, (*passing(command), *nobody))
 
 

@@ -32,6 +32,15 @@ class Unread(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Unclaimed(Record):
+    """New transcripts that are nobody's: the folder that they tell, "" for none, how many, and the newest of them."""
+
+    cwd: str
+    files: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stored(Record):
     """What the project has of one agent and model. `waiting` turns are found too: they stand in no window yet."""
 
@@ -60,7 +69,8 @@ class IngestResult(Record):
     `unplaced` tell no folder, `empty` no conversation, `unreadable` are listed. Of turns: `new`, `revised` (told again
     with more in them), `repeated` (known already), `replayed` (copies of another session's). `embedded` counts windows
     that got a vector now, `vectors` those that have one, by model; `warnings` tells why an engine of the settings made
-    none.
+    none. `unclaimed` names what tells no folder, or one that no registered project holds, newest first, and of how many
+    folders more there are.
     """
 
     SCHEMA: ClassVar[str] = "ingest/1"
@@ -78,6 +88,8 @@ class IngestResult(Record):
     embedded: int = 0
     vectors: tuple[Vectors, ...] = ()
     warnings: tuple[str, ...] = ()
+    unclaimed: tuple[Unclaimed, ...] = ()
+    unclaimed_more: int = 0
 
     @property
     def exits(self) -> int:
@@ -89,6 +101,8 @@ class IngestResult(Record):
 _PATIENCE = 60.0
 #: Windows without a vector for which such a run loads an engine.
 _FEW = 64
+#: Folders of nobody's transcripts that are told, and files of each.
+_FOLDERS, _NAMED = 5, 3
 
 
 @operation(effect="append", toolset="sessions", idempotent=True)
@@ -203,6 +217,7 @@ def _noted(context: Context, wanted: Wanted, called: Guests | None) -> IngestRes
 
 def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, is_all: bool) -> IngestResult:
     rows = _stored(context, is_all) if is_status else []
+    nobodys = () if context.is_silent else _unclaimed(context, report)
     if wanted.agents != _agents(None):
         rows = [row for row in rows if row[0] in wanted.agents]
     return IngestResult(
@@ -217,7 +232,28 @@ def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, 
         unreadable=tuple(Unread(str(file), code, message) for file, code, message in report.failed),
         stored=tuple(Stored(*row) for row in rows),
         vectors=_vectors(context) if is_status and not is_all else (),
+        unclaimed=nobodys[:_FOLDERS],
+        unclaimed_more=len(nobodys[_FOLDERS:]),
     )
+
+
+def _unclaimed(context: Context, report: Report) -> tuple[Unclaimed, ...]:
+    """Return what a run met that no registered project holds, by the folder that it tells, the newest first."""
+    strange = [(path, verdict) for path, verdict in report.verdicts.items() if verdict in ("foreign", "unplaced")]
+    if not strange:
+        return ()
+    from bede.intake.belonging import Roots, worktrees
+    from bede.repository import registry  # Only who meets others' sessions pays for it.
+
+    known = registry.all_known(context.environment)
+    roots = Roots((each.root, worktrees(Path(each.root))) for each in known)
+    found: dict[str, list[str]] = {}
+    for path, verdict in reversed(strange):
+        folders = report.folders[path][1] if path in report.folders else ()
+        for cwd in ("",) if verdict == "unplaced" else sorted(folders):
+            if not cwd or roots.holder(cwd) is None:
+                found.setdefault(cwd, []).append(str(path))
+    return tuple(Unclaimed(cwd, len(paths), tuple(paths[:_NAMED])) for cwd, paths in found.items())
 
 
 def _vectors(context: Context) -> tuple[Vectors, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from bede.agents.wiring import Scope
 from bede.context import Context
-from bede.installing import Installed, each, exits, job, passing, repository
+from bede.installing import Installed, each, exits, is_nobody, job, passing, repository
 from bede.operation import Field, operation
 from bede.quick import dataclass
 from bede.records import Record
@@ -16,7 +16,8 @@ from bede.records import Record
 class InstallHooksResult(Record):
     """What became of each agent, and the command that their hooks call.
 
-    An agent's outcome is `installed`, `changed`, `already`, `refused`, or `absent` where it has no such place.
+    An agent's outcome is `installed`, `changed`, `already`, `refused`, `absent` where it has no such place, or
+    `skipped` where all were asked for and it is not on this machine; `reason` says why.
     """
 
     SCHEMA: ClassVar[str] = "install-hooks/1"
@@ -55,5 +56,5 @@ def install_hooks(
     found = each(task, agent or [], "installed") if agent or not git else ()
     found += (repository(task, "installed"),) if git else ()
     command = task.wishes[0].command
-    nobody = () if found else ("no agent was found on this machine; name one with --agent",)
+    nobody = ("no agent was found on this machine; name one with --agent",) if is_nobody(found) else ()
     return InstallHooksResult(scope, tuple(command), found, dry_run, (*passing(command), *nobody))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bede.answers.views import Line, line
+from bede.answers.sight import apart
+from bede.answers.views import Line
 from bede.context import Context
 from bede.errors import Conflict, NotFound
 from bede.operation import Field, operation
-from bede.projections.state import state_at
 from bede.quick import dataclass
-from bede.records import Place, Record
+from bede.records import Record
 from bede.repository import Reading
-from bede.repository.lines import beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +68,19 @@ def _plan(reading: Reading, branch: str, event: str, expect: str, actor: str, wo
     tip, target = reading.tip(branch), reading.resolve(event)
     if expect and reading.resolve(expect) != tip:
         raise Conflict(f"branch {branch!r} is at {tip.id[:12]}, not at {expect}", hint="look again with 'bede log'")
-    seen = reading.spans(tip)
-    if target.position > seen.get(target.line, 0):
+    if target.position > reading.spans(tip).get(target.line, 0):
         raise NotFound(
             f"event {target.id[:12]} is not on branch {branch!r}",
             hint=f"'bede fork NAME --at {target.id[:12]}' goes on from it",
         )
-    gone = beyond(seen, reading.spans(target))
-    by_agent = _by_agent(reading, tip, target)
-    newest = sorted(
-        reading.between([(at, max(start, end - 19), end) for at, start, end in gone]),
-        key=lambda found: -found.seq,
-    )
+    gone = apart(reading, tip, target)
     return RollbackResult(
-        outcome=word if gone else "unchanged",
+        outcome=word if gone.events else "unchanged",
         branch=branch,
         head=target.id,
         before=tip.id,
-        events=sum(end - start + 1 for _, start, end in gone),
-        by_agent=by_agent,
-        others=sum(count for agent, count in by_agent.items() if agent != actor),
-        newest=tuple(line(item) for item in newest[:20]),
+        events=gone.events,
+        by_agent=gone.by_agent,
+        others=sum(count for agent, count in gone.by_agent.items() if agent != actor),
+        newest=gone.newest,
     )
-
-
-def _by_agent(reading: Reading, tip: Place, target: Place) -> dict[str, int]:
-    """Count what goes by agent: the difference of two folded states, however long the way between them is."""
-    after, before = (state_at(reading.connection, at.line, at.position)["agents"] for at in (tip, target))
-    counts = {agent: count - before.get(agent, 0) for agent, count in after.items()}
-    return {agent: count for agent, count in sorted(counts.items()) if count > 0}

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 import bede
 from bede.answers.views import Memory, memories
 from bede.context import Context
-from bede.identity import counted
+from bede.identity import counted, timestamp
 from bede.operation import Field, operation
 from bede.projections.state import State, state_at
 from bede.quick import dataclass
@@ -34,8 +34,20 @@ class Versions(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Session(Record):
+    """A session of an agent, and when the last of it that is here was said."""
+
+    agent: str
+    session: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class StatusResult(Record):
-    """The newest active status of each task, newest first, and the memory's health in one line."""
+    """The newest active status of each task, newest first, and the memory's health in one line.
+
+    `sessions` counts agents' sessions that were taken in; `newest_session` is the one that was last.
+    """
 
     SCHEMA: ClassVar[str] = "status/1"
 
@@ -52,6 +64,8 @@ class StatusResult(Record):
     operations: int
     branches: int
     versions: Versions
+    sessions: int = 0
+    newest_session: Session | None = None
 
 
 @operation(effect="read", toolset="memory")
@@ -69,6 +83,8 @@ def status(
         newest = sorted((entry[1] for entry in state["tasks"].values() if entry[1]), reverse=True)
         failing = sorted((entry[1] for entry in state["blockers"].values()), reverse=True)
         project, counts = reading.project(), reading.counts()
+        # Each is a ref, so that no room about sessions is entered for the sake of a line.
+        sessions = [seq for ref, seq in reading.refs().items() if ref.startswith("sessions/")]
         return StatusResult(
             project_id=project["uuid"],
             name=context.project.root.name,
@@ -83,7 +99,15 @@ def status(
             operations=counts["operations"],
             branches=counts["refs"],
             versions=_versions(project, context.repository.read_only),
+            sessions=len(sessions),
+            newest_session=_session(reading, max(sessions)) if sessions else None,
         )
+
+
+def _session(reading: Reading, seq: int) -> Session:
+    """Return the session that an event tells of; what was purged tells no name."""
+    event = reading.load([seq])[seq]
+    return Session(event.actor, str((event.body or {}).get("session", "")), timestamp(event.happened_at))
 
 
 def _health(reading: Reading, state: State, events: int) -> str:

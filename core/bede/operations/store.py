@@ -27,6 +27,8 @@ _FIELDS = (*_TEXTS, *_LISTS, "value", "exit_status")
 _TAIL = 16_384
 _REPLACING = ("status_update", "fleet_member")
 _KEYED = ("decision", "fact")
+#: Faults of one object that are told in words.
+_TOLD = 6
 #: A new memory is compared with so many of the newest of its kind and task.
 _COMPARED = 200
 
@@ -91,7 +93,7 @@ def store(
         texts = (task_id, agent_id, kind, summary or text, handoff_note, key, rationale, command, output)
         lists = (learnings, tags, labels, invalidates)
         asked = [dict(zip(_FIELDS, (*texts, *lists, value, exit_status), strict=True))]
-    return _store(context, [_clean(context, item, agent_id) for item in asked])
+    return _store(context, list(_drafts(context, asked, agent_id)))
 
 
 def _read(context: Context, path: Path | None) -> list[dict[str, Any]]:
@@ -139,23 +141,38 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_fields(item: Any, number: int) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise UsageError(f"object {number} is not a JSON object")
+    wrong = list(_wrong(item))
+    if wrong:
+        more = [f"and {len(wrong) - _TOLD} more"] if len(wrong) > _TOLD else []
+        told = "; ".join([*(message for message, _ in wrong[:_TOLD]), *more])
+        hints = dict.fromkeys(hint for _, hint in wrong[:_TOLD] if hint)
+        raise UsageError(f"object {number}: {told}", hint="; ".join(hints))
+    return item
+
+
+def _wrong(item: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each thing that makes a JSON object no memory, and what would be right."""
     for name, value in item.items():
-        if name not in _FIELDS:
-            raise UsageError(f"object {number} has an unknown key {name!r}", hint=f"known: {', '.join(_FIELDS)}")
         words = isinstance(value, list) and all(isinstance(part, str) for part in value)
-        if name in _TEXTS and not isinstance(value, str) and not (name == "command" and words):
-            raise UsageError(f"object {number}: {name} must be a string")
-        if name in _LISTS and not words:
-            raise UsageError(f"object {number}: {name} must be an array of strings")
-    status = item.get("exit_status", 0)
+        if name not in _FIELDS:
+            yield f"no key {name[:40]!r} is known", f"known: {', '.join(_FIELDS)}"
+        elif name in _TEXTS and not isinstance(value, str) and not (name == "command" and words):
+            yield f"{name} must be a string", ""
+        elif name in _LISTS and not words:
+            yield f"{name} must be an array of strings", ""
+    status, kind = item.get("exit_status", 0), item.get("kind", "note")
     if not isinstance(status, int) or isinstance(status, bool) or not -(2**31) <= status < 2**32:
-        raise UsageError(f"object {number}: exit_status must be a whole number of 32 bits")
-    if item.get("kind", "note") not in KINDS:
+        yield "exit_status must be a whole number of 32 bits", ""
+    if isinstance(kind, str) and kind not in KINDS:
         from bede.hints import asked
 
-        hint = f"{asked(item['kind'], KINDS)}one of {', '.join(KINDS)}"
-        raise UsageError(f"object {number}: no kind {item['kind']!r}", hint=hint)
-    return item
+        yield f"no kind {kind[:40]!r}", f"{asked(kind, KINDS)}one of {', '.join(KINDS)}"
+
+
+def _drafts(context: Context, asked: list[dict[str, Any]], agent: str) -> Iterator[tuple[Draft, bool]]:
+    for number, item in enumerate(asked, start=1):
+        with _numbered(number if len(asked) > 1 else 0):
+            yield _clean(context, item, agent)
 
 
 def _clean(context: Context, asked: dict[str, Any], agent: str) -> tuple[Draft, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
+from bede.answers.sight import Sight, apart
 from bede.context import Context
 from bede.errors import Conflict, NotFound
 from bede.operation import Field, operation
@@ -18,11 +19,13 @@ _KEPT = frozenset({"init"})
 
 @dataclass(frozen=True, slots=True)
 class Restored(Record):
-    """A branch that went back; an empty id stands for no branch."""
+    """A branch that went back, an empty id stands for none; what went out of its sight, and what came back into it."""
 
     branch: str
     head: str
     before: str
+    gone: Sight
+    back: Sight
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +108,13 @@ def _check(writing: Writing, entry: Entry, actor: str, include_others: bool) -> 
 
 
 def _result(word: str, entry: Entry, reading: Reading) -> UndoResult:
-    restored = tuple(
-        Restored(
-            move.ref,
-            reading.place(move.old).id if move.old else "",
-            reading.place(move.new).id if move.new else "",
-        )
-        for move in _moves(entry)
-    )
+    restored = tuple(_restored(reading, move) for move in _moves(entry))
     return UndoResult(word, entry.number, entry.verb, entry.actor, restored)
+
+
+def _restored(reading: Reading, move: Move) -> Restored:
+    """Tell of one branch; where it began or ended with the operation, no event is seen by fewer or more."""
+    head, before = (reading.place(seq) if seq else None for seq in (move.old, move.new))
+    nothing = Sight(0, {}, ())
+    gone, back = (apart(reading, before, head), apart(reading, head, before)) if head and before else (nothing, nothing)
+    return Restored(move.ref, head.id if head else "", before.id if before else "", gone, back)
