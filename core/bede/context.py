@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -122,6 +122,7 @@ class Context:
                 read_only=self.read_only,
                 wait=float(self.config["store.wait"]),
             )
+            repository.connection.derived = _derived
             try:
                 self._recognise(repository)
             except BaseException:
@@ -239,6 +240,12 @@ class Context:
         if self._repository is not None and self._owned:
             self._repository.close()
             self._repository = None
+
+
+def _derived(connection: Connection) -> Iterable[object]:
+    from bede.projections.aside import differences  # Only who stumbles over a row pays for it.
+
+    return differences(connection)
 
 
 def _absolute(directory: Path) -> Path:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from bede import hooks
 from bede.answers import tidings
+from bede.answers.brief import Section, compose, inside
 from bede.answers.story import _names
 from bede.context import Context
 from bede.engines import tokens
@@ -136,6 +137,47 @@ def test_what_a_hook_saw_is_there_before_the_transcript_is_read(project: Path, w
     assert 'codex (session s1) 2 times, asked: "Port the loader' in brief(window, [FILE]).text
     assert len(brief(window, ["src/"]).files[0].touched) == len(brief(window, ["."]).files[0].touched) == 1
     assert brief(window, ["src/other.py"]).files[0].touched == ()
+
+
+# How much of it there is room for
+
+
+@pytest.mark.parametrize("budget", [100, 300, 1200])
+@pytest.mark.parametrize("many", [1, 20])
+def test_long_paths_keep_the_budget_of_text_and_data(context: Context, many: int, budget: int) -> None:
+    paths = [f"src/{'ungewöhnlich-資料-' * 14}/{number}/{'x' * 200}.py" for number in range(many)]
+    for path in paths[:5]:
+        store(context, kind="decision", key=f"k{path[-205]}", value=f"{path} is read in one go", rationale="so it is")
+    result = brief(context, paths, budget=budget)
+    assert inside(result.text) == result.tokens <= budget
+    assert tokens.count(json.dumps(result.to_json(), ensure_ascii=False)) <= 3 * budget
+    assert len(result.files) + result.left_out.get("files", 0) == many
+    assert result.left_out or "is read in one go" in result.text
+
+
+def test_a_first_line_that_does_not_fit_makes_way_for_the_next() -> None:
+    lines = ["- " + "long " * 500, "- short at first", "- short again", "- " + "long " * 500]
+    made = compose("head", [Section("Here", lines, 4), Section("There", ["- there"], 1)], 120, tokens.count)
+    assert made.cost == tokens.count(made.text) <= 120
+    assert "Here:\n- short at first\n- short again\n(2 of 4 under 'Here' left out)\nThere:\n- there" in made.text
+    assert made.left_out == {"Here": 2}
+
+
+def test_where_no_line_fits_the_first_is_cut_and_says_so() -> None:
+    lines = [f"- [abcd{number}] " + "long " * 500 for number in range(9)]
+    made = compose("head", [Section("Here", lines, 9)], 120, tokens.count)
+    assert 90 < made.cost == tokens.count(made.text) <= 120
+    assert made.text.count("\n- ") == 1 and "\n- [abcd0] long long" in made.text and "… (cut)\n" in made.text
+    assert made.left_out == {"Here": 8}
+
+
+def test_what_was_left_out_is_told_in_one_line_where_there_is_no_room_for_more() -> None:
+    parts = [Section(f"A heading with many words in it, number {number}", ["- a line"], 1) for number in range(40)]
+    made = compose("head", parts, 100, tokens.count)
+    assert made.cost == tokens.count(made.text) <= 100
+    shown = made.text.count("\n- a line")
+    assert shown > 0 and f"({40 - shown} lines left out)" in made.text and sum(made.left_out.values()) == 40 - shown
+    assert compose("head " * 100, parts, 50, tokens.count).text == "(40 lines left out: the budget is too small)"
 
 
 # What is known of it
@@ -259,7 +301,7 @@ def test_a_brief_keeps_its_budget_and_tells_what_it_left_out(context: Context) -
             context, kind="decision", key=f"k{number}", value=f"loader.py does {number} " + "資料 " * 20, rationale="so"
         )
     result = brief(context, [FILE, "src/other.py"], budget=300)
-    assert tokens.count(result.text) == result.tokens <= 300
+    assert tokens.count(result.text) <= inside(result.text) == result.tokens <= 300
     assert result.left_out == {f"{FILE}, decided and found out": 10 - result.text.count("\n- ")}
     assert 1 <= len(result.files[0].memories) < 10
     assert tokens.count(json.dumps(result.to_json(), ensure_ascii=False)) <= 900

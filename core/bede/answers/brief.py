@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 from bede.answers.views import gist
 from bede.identity import timestamp
@@ -19,6 +20,8 @@ from bede.records import Event
 
 #: Longest line of one memory, in characters.
 LONGEST = 1200
+#: Lines looked at for one to begin a section with, and how many tokens and characters of one that is cut tell anything.
+AHEAD, LEAST, SHORTEST = 4, 20, 80
 #: What a line says that tells why something failed.
 _TROUBLE = re.compile(r"error|fail|fatal|panic|exception|traceback|denied|not found|undefined|cannot", re.IGNORECASE)
 #: Control, bidi and zero-width characters, and every line break: nothing of them reaches an agent.
@@ -88,61 +91,98 @@ def telling(output: str) -> str:
     return (named or lines or [""])[-1][:160]
 
 
+def inside(text: str) -> int:
+    """Count the tokens of a text as it stands inside a JSON string, which is how an agent receives it."""
+    from bede.engines import tokens
+
+    return tokens.count(json.dumps(text, ensure_ascii=False)[1:-1])
+
+
 def compose(head: str, sections: Iterable[Section], budget: int, count: Callable[[str], int]) -> Brief:
     """Fill a fence with as many lines as fit into `budget`, counted by `count` on the whole text.
 
-    Sections take turns, line by line, so that a long one cannot crowd out the others. Each line is counted for itself,
-    which comes to what the whole turns out to have, but for a token here and there.
+    Sections take turns, line by line, so that a long one cannot crowd out the others. A first line that does not fit
+    makes way for the next ones; where none of them does, it is cut. Each line is counted for itself, which comes to
+    what the whole turns out to have, but for a token here and there.
     """
     wanted = [section for section in sections if section.total]
-    chosen = [0] * len(wanted)
+    chosen: list[list[str]] = [[] for _ in wanted]
     text = _fenced(head, wanted, chosen)
-    if (cost := count(text)) < budget:
+    # What was left out is told section by section; where there is no room for that, in one line.
+    if is_brief := (cost := count(text)) > budget:
+        text = _fenced(head, wanted, chosen, is_brief)
+        cost = count(text)
+    if cost < budget:
         chosen = _choose(wanted, budget - cost, count)
-        text = _fenced(head, wanted, chosen)
+        text = _fenced(head, wanted, chosen, is_brief)
         cost = count(text)
     while cost > budget and any(chosen):
-        longest = max(range(len(chosen)), key=lambda index: chosen[index])
-        chosen[longest] = max(0, chosen[longest] - max(1, chosen[longest] * (cost - budget) // cost))
-        text = _fenced(head, wanted, chosen)
+        longest = max(chosen, key=len)
+        del longest[-max(1, len(longest) * (cost - budget) // cost) :]
+        text = _fenced(head, wanted, chosen, is_brief)
         cost = count(text)
     if cost > budget:
         return _nothing(wanted, count)
-    left = {item.title: item.total - taken for item, taken in zip(wanted, chosen, strict=True) if item.total > taken}
-    return Brief(text, cost, left)
+    left = {one.title: one.total - len(taken) for one, taken in zip(wanted, chosen, strict=True)}
+    return Brief(text, cost, {title: missing for title, missing in left.items() if missing})
 
 
 def _nothing(wanted: list[Section], count: Callable[[str], int]) -> Brief:
-    """Return what is said when there is no room even for what was left out, section by section."""
+    """Return what is said when there is no room even for how much was left out."""
     total = sum(section.total for section in wanted)
     text = f"({total} lines left out: the budget is too small)"
     return Brief(text, count(text), {"everything": total})
 
 
-def _choose(sections: list[Section], room: int, count: Callable[[str], int]) -> list[int]:
-    """Return how many lines of each section fit into `room` tokens when they take turns."""
-    chosen = [0] * len(sections)
+def _choose(sections: list[Section], room: int, count: Callable[[str], int]) -> list[list[str]]:
+    """Return the lines of each section that fit into `room` tokens when they take turns."""
+    chosen: list[list[str]] = [[] for _ in sections]
+    rest = [iter(section.lines) for section in sections]
     open_ = list(range(len(sections)))
     while open_:
         for index in tuple(open_):
-            lines, title = sections[index].lines, "" if chosen[index] else f"{sections[index].title}:\n"
-            cost = count(f"{title}{lines[chosen[index]]}\n") if chosen[index] < len(lines) else room + 1
-            if cost > room:
-                open_.remove(index)
-            else:
-                chosen[index] += 1
+            title = "" if chosen[index] else f"{sections[index].title}:\n"
+            line, cost = _fitting(title, rest[index], room, count)
+            if line:
+                chosen[index].append(line)
                 room -= cost
+            else:
+                open_.remove(index)
     return chosen
 
 
-def _fenced(head: str, sections: list[Section], chosen: list[int]) -> str:
-    blocks = [head]
+def _fitting(title: str, lines: Iterator[str], room: int, count: Callable[[str], int]) -> tuple[str, int]:
+    """Return the next line and its cost, if it fits; behind a title the next of a few that does, else the first cut."""
+    looked: list[str] = []
+    for line in islice(lines, AHEAD if title else 1):
+        if (cost := count(f"{title}{line}\n")) <= room:
+            return line, cost
+        looked.append(line)
+    return _cut(title, looked[0], room, count) if title and looked and room > LEAST else ("", 0)
+
+
+def _cut(title: str, line: str, room: int, count: Callable[[str], int]) -> tuple[str, int]:
+    """Return as much of a line as fits, and its cost; it says that it is cut. Nothing where that is too little."""
+    size = len(line)
+    while size > SHORTEST:
+        short = f"{line[:size].rstrip()}… (cut)"
+        if (cost := count(f"{title}{short}\n")) <= room:
+            return short, cost
+        size = min(size - 1, size * room // cost)
+    return "", 0
+
+
+def _fenced(head: str, sections: list[Section], chosen: list[list[str]], is_brief: bool = False) -> str:
+    blocks, left = [head], 0
     for section, taken in zip(sections, chosen, strict=True):
-        missing = section.total - taken
+        missing = section.total - len(taken)
         if taken:
-            blocks.append("\n".join([f"{section.title}:", *section.lines[:taken]]))
-        if missing:
+            blocks.append("\n".join([f"{section.title}:", *taken]))
+        if missing and not is_brief:
             blocks.append(f"({missing} of {section.total} under '{section.title}' left out)")
-    inside = "\n".join(blocks)
-    mark = hashlib.sha256(inside.encode()).hexdigest()[:12]
-    return f"<bede-memory {mark}>\n{inside}\n</bede-memory {mark}>"
+        left += missing
+    if left and is_brief:
+        blocks.append(f"({left} lines left out)")
+    held = "\n".join(blocks)
+    mark = hashlib.sha256(held.encode()).hexdigest()[:12]
+    return f"<bede-memory {mark}>\n{held}\n</bede-memory {mark}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -10,7 +11,8 @@ from bede.context import Context
 from bede.errors import UsageError
 from bede.operation import Field, operation
 from bede.quick import dataclass
-from bede.records import Record
+from bede.records import Finding, Record
+from bede.repository.verify import is_laid_anew
 
 _HINT = "name the file that 'bede anchor --write FILE' wrote"
 
@@ -26,7 +28,10 @@ class Problem(Record):
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult(Record):
-    """What a walk over the history found; `branches` counts every ref. Exit status 1 when anything does not hold."""
+    """What a walk over the history found; `branches` counts every ref. Exit status 1 when anything does not hold.
+
+    `hint` tells what to do then.
+    """
 
     SCHEMA: ClassVar[str] = "verify/1"
 
@@ -38,6 +43,7 @@ class VerifyResult(Record):
     head: str
     anchored: bool
     problems: tuple[Problem, ...]
+    hint: str
 
     @property
     def exits(self) -> int:
@@ -72,7 +78,14 @@ def verify(
         head=verdict.head,
         anchored=expected is not None,
         problems=problems,
+        hint=_remedy(verdict.findings),
     )
+
+
+def _remedy(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return ""
+    return "run 'bede reindex'" if is_laid_anew(findings) else "restore a backup from before, and verify that"
 
 
 def _read(context: Context, path: Path) -> tuple[int, str, str]:

@@ -245,6 +245,27 @@ def state_at(connection: sqlite3.Connection, line: int, position: int) -> State:
     return state
 
 
+def strays(connection: sqlite3.Connection, cached: Iterable[Cached]) -> int:
+    """Return how many cached states are not what the events say, and cache those that are.
+
+    The tables of this connection have to be right, and no state cached in them.
+    """
+    ends = dict(connection.execute("SELECT line, max(position) FROM event GROUP BY line"))
+    count = 0
+    for line, position, packed in sorted(cached):
+        is_right = 0 < position <= ends.get(line, 0) and _is(state_at(connection, line, position), packed)
+        _lay(connection, [(line, position, packed)] if is_right else [])
+        count += not is_right
+    return count
+
+
+def _is(state: State, cached: bytes) -> bool:
+    try:
+        return _unpack(cached) == state
+    except Corrupt:
+        return False
+
+
 def _unpack(cached: bytes) -> State:
     try:
         state: State = json.loads(zlib.decompress(cached))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from bede.errors import BedeError, Busy, Conflict, TooNew, Unavailable
-from bede.quick import replace
 from bede.records import Draft, Event, Verdict
 from bede.repository import connection as door
 from bede.repository import journal, lines, log, refs, schema
@@ -261,9 +260,8 @@ class Repository:
             row = (projection.name, projection.version, 0)
             self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", row)
         batch: list[Event] = []
-        left = journal.purged(self.connection)
-        for event in log.after(self.connection, 0):
-            batch.append(event if event.body is not None else replace(event, body=left.get(event.seq, {})))
+        for event in Reading(self.connection).replay():
+            batch.append(event)
             if len(batch) == 1000:
                 self._follow(batch)
                 count, batch = count + len(batch), []

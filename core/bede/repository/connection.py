@@ -10,7 +10,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class Connection(sqlite3.Connection):
     inode: tuple[int, int]
     #: Why nothing may be written here though reading works, or None.
     refusal: BedeError | None = None
+    #: Tells what is derived and does not follow from the log; who opens the file knows how, where anybody does.
+    derived: Callable[[Connection], Iterable[object]] = staticmethod(lambda _connection: ())
     #: What `projections.rows` has read of the log, and what for.
     waiting: tuple[Any, Any] = (None, ())
     #: Where the running transaction has moved refs, 0 for none: the journal is told at its end.
@@ -249,10 +251,8 @@ class Immediate:
         if connection.in_transaction:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-        if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
-            raise _translate(error, connection.path) from error
-        if isinstance(error, _SENSELESS) and _is_damaged(connection):
-            raise _damage(connection, error) from error
+        if isinstance(error, _FAULTS) and (told := _explain(connection, error)):
+            raise told from error
 
 
 @contextmanager
@@ -265,11 +265,9 @@ def snapshot(connection: Connection, wait: float = WAIT) -> Iterator[None]:
         retry(lambda: _begin_reading(connection), wait)
         same_file(connection)
         yield
-    except (sqlite3.Error, UnicodeEncodeError) as error:
-        raise _translate(error, connection.path) from error
-    except _SENSELESS as error:
-        if _is_damaged(connection):
-            raise _damage(connection, error) from error
+    except _FAULTS as error:
+        if told := _explain(connection, error):
+            raise told from error
         raise
     finally:
         with suppress(sqlite3.Error):
@@ -283,6 +281,21 @@ def _begin_reading(connection: Connection) -> None:
     except (sqlite3.Error, TooNew):
         connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def beside(connection: Connection) -> Iterator[Connection]:
+    """Hold a nameless database, this process's own; what it lacks is the file's, `told`, in one unchanging view."""
+    apart = sqlite3.connect("", uri=True, isolation_level=None, factory=Connection)
+    try:
+        with translated(connection.path):
+            apart.execute("PRAGMA trusted_schema = OFF")
+            mode = "ro&immutable=1" if isinstance(connection.refusal, Unavailable) else "ro"
+            apart.execute("ATTACH ? AS told", (f"{connection.path.absolute().as_uri()}?mode={mode}",))
+            apart.execute("BEGIN")
+            yield apart
+    finally:
+        apart.close()
 
 
 def same_file(connection: Connection) -> None:
@@ -313,7 +326,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise _translate(error, path) from error
     except UnicodeDecodeError as error:  # SQLite's own complaint quotes what stands in a damaged schema.
-        raise Corrupt(f"the database is damaged: {path}", hint="run 'bede verify', then restore a backup") from error
+        raise Corrupt(f"the database is damaged: {path}", hint=_RESTORE) from error
     except OSError as error:
         raise Unavailable(
             f"cannot use {path}: {error.strerror or error}", hint="check the disk and the permissions"
@@ -322,35 +335,56 @@ def translated(path: Path) -> Iterator[None]:
 
 #: What is raised by code that meets values which nobody wrote: a NULL where none can be, a body of another shape.
 _SENSELESS = (TypeError, ValueError, AttributeError, LookupError)
+_FAULTS = (sqlite3.Error, *_SENSELESS)
+_RESTORE = "run 'bede verify', then restore a backup"
 
 
-def _is_damaged(connection: Connection) -> bool:
-    """Tell whether the file or its history does not hold; if both do, the fault is in the code."""
-    from bede.repository.verify import verify
-
+def _explain(connection: Connection, error: Exception) -> BedeError | None:
+    """Return what a fault of SQLite's or of our code says of the file; None where it holds, and the code is wrong."""
+    if isinstance(error, UnicodeEncodeError) or (isinstance(error, sqlite3.Error) and not _is_corrupt(error)):
+        return _translate(error, connection.path)
     try:
-        if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-            return True
-        return bool(verify(connection).findings)
+        return _damage(connection) or (_translate(error, connection.path) if _is_corrupt(error) else None)
     except sqlite3.Error:
+        return Corrupt(f"the database is damaged: {connection.path}", hint=_RESTORE)
+
+
+def _is_corrupt(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT
+
+
+def _damage(connection: Connection) -> Corrupt | None:
+    """Return what of the file does not hold and what mends it, the history before what is derived from it."""
+    from bede.repository.verify import is_laid_anew, verify
+
+    if found := verify(connection).findings:
+        first, hint = found[0], "run 'bede reindex'" if is_laid_anew(found) else _RESTORE
+        return Corrupt(
+            f"the database is damaged: {connection.path}: {first.table} {first.row}: {first.problem}", hint=hint
+        )
+    if _has_strayed(connection):
+        return Corrupt(f"what is derived from the log is damaged: {connection.path}", hint="run 'bede reindex'")
+    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    return None if said == "ok" else Corrupt(f"the database is damaged: {connection.path}: {said}", hint=_RESTORE)
+
+
+def _has_strayed(connection: Connection) -> bool:
+    """Tell whether what is derived does not follow from the log, or cannot even be read."""
+    try:
+        return any(connection.derived(connection))
+    except (sqlite3.Error, Corrupt):
         return True
-
-
-def _damage(connection: Connection, error: Exception) -> Corrupt:
-    return Corrupt(
-        f"the database is damaged: {connection.path}: {error}", hint="run 'bede verify', then restore a backup"
-    )
 
 
 #: What passes when one waits; PROTOCOL is a race for the write-ahead log that was lost too often.
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
 
 
-def _translate(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> BedeError:
+def _translate(error: Exception, path: Path) -> BedeError:
     if isinstance(error, UnicodeEncodeError):
         return UsageError(
             f"a lone surrogate is in no name and no stored text: {error.object[:40]!a}",
@@ -363,13 +397,15 @@ def _translate(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> BedeErr
     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB or "vtable" in text or "fts5" in text:
         return Corrupt(f"an index is damaged: {text}", hint="run 'bede reindex', then 'bede verify'")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return Corrupt(f"the database is damaged: {text}", hint="run 'bede verify', then restore a backup")
+        return Corrupt(f"the database is damaged: {text}", hint=_RESTORE)
     if code == sqlite3.SQLITE_FULL:
         return Unavailable(f"the disk is full, nothing was written: {text}", hint="free some space and try again")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         return Unavailable(f"the database cannot be written: {text}", hint="check the permissions and the disk")
     if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
         return Unavailable(f"the database cannot be reached: {text}", hint="check the disk, then run 'bede doctor'")
+    if schema.is_canonical(str(error).removeprefix("no such table: ")):
+        return Corrupt(f"the database lacks a part: {text}", hint="restore a backup")
     if "no such table" in text or "no such column" in text:
         return Corrupt(f"the database lacks a part: {text}", hint="run 'bede reindex', then 'bede verify'")
     return Corrupt(f"the database does not answer as it should: {text}", hint="run 'bede verify'")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+from bede.errors import Corrupt
 from bede.records import Place, Spans
 
 
@@ -61,7 +62,11 @@ def end(connection: sqlite3.Connection, line: int) -> int:
 
 
 def ranges(connection: sqlite3.Connection, line: int, start: int, end: int) -> list[tuple[int, int]]:
-    """Return where the events of a line from one position to another are: from seq to seq, in order."""
+    """Return where the events of a line from one position to another are: from seq to seq, in order.
+
+    Raises:
+        Corrupt: where they are said to be are others.
+    """
     if start > end:
         return []
     rows = connection.execute(
@@ -69,11 +74,20 @@ def ranges(connection: sqlite3.Connection, line: int, start: int, end: int) -> l
         " (SELECT max(position) FROM stretch WHERE line = ?1 AND position <= ?2) ORDER BY position",
         (line, start, end),
     ).fetchall()
+    _check(connection, line, end, rows[-1] if rows else (0, 0))
     beyond = [position - 1 for _, position in rows[1:]] + [end]
     return [
         (seq + max(start - position, 0), seq + last - position)
         for (seq, position), last in zip(rows, beyond, strict=True)
     ]
+
+
+def _check(connection: sqlite3.Connection, line: int, end: int, stretch: tuple[int, int]) -> None:
+    """Make sure that a stretch leads to the event at a position: an answer must not be made of others silently."""
+    seq, position = stretch
+    query = "SELECT 1 FROM event WHERE seq = ? AND line = ? AND position = ?"
+    if connection.execute(query, (seq + end - position, line, end)).fetchone() is None:
+        raise Corrupt(f"line {line} does not lead to its events", hint="run 'bede verify'")
 
 
 def spans(connection: sqlite3.Connection, line: int, position: int) -> Spans:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bede.errors import NotFound, UsageError
+from bede.quick import replace
 from bede.records import Entry, Event, Place, Spans
 from bede.repository import journal, lines, log, refs
 from bede.repository.connection import Connection
@@ -106,6 +107,12 @@ class Reading:
         """Yield the events of ranges (line, from, to), range by range, oldest first in each."""
         for line, start, end in ranges:
             yield from log.between(self.connection, line, start, end)
+
+    def replay(self) -> Iterator[Event]:
+        """Yield every event as projections are told of it, oldest first: of what was purged, what is left."""
+        left = journal.purged(self.connection)
+        for event in log.after(self.connection, 0):
+            yield event if event.body is not None else replace(event, body=left.get(event.seq, {}))
 
     def journal(self) -> Iterator[Entry]:
         """Yield the operations, newest first."""

@@ -195,6 +195,11 @@ def _lay(connection: sqlite3.Connection, tables: str) -> None:
             connection.execute(statement)
 
 
+def is_canonical(table: str) -> bool:
+    """Tell whether a table is one that nothing else tells of."""
+    return f"CREATE TABLE {table} (" in EVENT + TABLES + LEASES
+
+
 def lay_indexes(connection: sqlite3.Connection) -> None:
     """Lay what is filled by the batch anew, and empty: until it is filled the log and the journal tell all of it."""
     for table in ("event_key", "indexed", "ref"):

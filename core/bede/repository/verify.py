@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -25,8 +25,15 @@ _LIMIT = 100
 _DEFLATED = frozenset(mark[0] for mark in DEFLATED)
 #: A wider gap in the numbers of arrival ends the walk over events: one edited number must not cost a day.
 _WIDEST = 1000
+#: What `bede reindex` lays anew from events and operations.
+_LAID = frozenset({"stretch", "ref", "indexed", "projection"})
 #: What is raised on the way by a row whose values make no sense.
 _SENSELESS = (TypeError, ValueError, LookupError, AttributeError, RecursionError, Corrupt)
+
+
+def is_laid_anew(findings: Sequence[Finding]) -> bool:
+    """Tell whether `bede reindex` mends all that was found: what it lays anew is wrong, and nothing of the history."""
+    return all(finding.table in _LAID for finding in findings)
 
 
 def verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None = None) -> Verdict:
@@ -46,6 +53,11 @@ def verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None = None
         connection.text_factory = plain
 
 
+def _unreadable(error: Exception) -> str:
+    """Return what is said of a row at which the walk stumbled; what stumbled is no reader's business."""
+    return error.message if isinstance(error, Corrupt) else "its values are none that are ever written"
+
+
 def _decode(text: bytes) -> str:
     """Read text that is no UTF-8 so that its row can be named; a hash over it never holds."""
     return text.decode("utf-8", "surrogateescape")
@@ -53,7 +65,7 @@ def _decode(text: bytes) -> str:
 
 def _verify(connection: sqlite3.Connection, anchor: tuple[int, str] | None) -> Verdict:
     walk = _Walk(connection, anchor[0] if anchor else 0)
-    for check in (walk.events, walk.lines, walk.operations, walk.refs, walk.project, walk.strays):
+    for check in (walk.events, walk.lines, walk.operations, walk.refs, walk.project, walk.strays, walk.reaches):
         check()
     if anchor:
         walk.anchored(*anchor)
@@ -111,7 +123,7 @@ class _Walk:
             try:
                 self._event(row, ends)
             except _SENSELESS as error:
-                self.hold("event", row[0], f"the row cannot be read: {error}")
+                self.hold("event", row[0], _unreadable(error))
                 self.ids.append("?")
                 self.places.append((0, 0))
 
@@ -234,7 +246,7 @@ class _Walk:
         laid = {row[0]: row[1:] for row in self.connection.execute("SELECT seq, line, position FROM stretch")}
         for seq in laid.keys() | self.stretches.keys():
             if laid.get(seq) != self.stretches.get(seq):
-                self.hold("stretch", seq, "it is not where the events of its line are; 'bede reindex' lays it anew")
+                self.hold("stretch", seq, "it is not where the events of its line are")
 
     def operations(self) -> None:
         """Recompute the chain, and replay every move of a ref on the way."""
@@ -248,7 +260,7 @@ class _Walk:
             try:
                 arrived = self._operation(row, arrived)
             except _SENSELESS as error:
-                self.hold("operation", row[0], f"the row cannot be read: {error}")
+                self.hold("operation", row[0], _unreadable(error))
         if self.arrived != len(self.ids) - 1:
             self.hold("operation", self.count, "events arrived that no operation appended")
 
@@ -321,7 +333,14 @@ class _Walk:
         self.tips[ref] = int(new)
         if not int(new):
             del self.tips[ref]
-        return f"{ref} {self.ids[int(old)]} {self.ids[int(new)]}\n"
+        return f"{ref} {self._named(number, ref, int(old))} {self._named(number, ref, int(new))}\n"
+
+    def _named(self, number: int, ref: str, seq: int) -> str:
+        """Return the id of an event that an operation moves a ref from or to."""
+        if 0 <= seq < len(self.ids):
+            return self.ids[seq]
+        self.hold("operation", number, f"it moves {ref} from or to event {seq}, which is not there")
+        return "?"
 
     def _look(self, number: int) -> None:
         """Remember of an operation what is held against something else later on."""
@@ -367,6 +386,13 @@ class _Walk:
             self.hold("event", seq, "the payload is missing, and no purge tells of it")
         for seq in sorted(self.purged - self.missing):
             self.hold("event", seq, "the payload is there again, though it was purged")
+
+    def reaches(self) -> None:
+        """Find what is derived and says that it has followed more than there is; the rest of it is `doctor`'s."""
+        last = len(self.ids) - 1
+        rows = self.connection.execute("SELECT name, seq FROM projection WHERE seq NOT BETWEEN 0 AND ?", (last,))
+        for name, seq in rows:
+            self.hold("projection", seq, f"{name} says that it has followed {seq} events, and there are {last}")
 
     def anchored(self, number: int, value: str) -> None:
         """Hold the history against an operation that was written down elsewhere."""
