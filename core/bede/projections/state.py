@@ -24,6 +24,9 @@ SPACING, CHUNK = 128, 1000
 #: Most entries kept of each list that would otherwise only grow; the newest stay.
 TASKS, BLOCKERS, RUNS, OVERRULED = 500, 50, 20, 50
 
+#: Kinds of which no state is cached: sessions lie on lines of their own, and nobody asks what holds there.
+_SPOKEN = ("session", "turn", "rewind")
+
 State = dict[str, Any]
 #: seq, kind, task, key, outcome, ends, actor; the kind of an event that is no memory is ''
 Row = tuple[int, str, str, str, str, str, str]
@@ -162,9 +165,10 @@ class Snapshots:
         connection.execute("DROP TABLE IF EXISTS snapshot")
 
     def follow(self, connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Cache the state at the first event of each line, and at every `SPACING`th."""
+        """Cache the state at the first event of each line but sessions', and at every `SPACING`th."""
         for event in events:
-            if event.position % SPACING == 0 or (event.position == 1 and event.line > 1):
+            is_due = event.position % SPACING == 0 or (event.position == 1 and event.line > 1)
+            if is_due and event.kind not in _SPOKEN:
                 _lay(connection, _made(connection, event.line, event.position))
 
     def gather(self, connection: sqlite3.Connection) -> tuple[int, int, list[Cached]] | None:
@@ -176,7 +180,7 @@ class Snapshots:
             return None
         query = (
             "SELECT line, position FROM event WHERE seq BETWEEN ? AND ?"
-            " AND (position % ? = 0 OR (position = 1 AND line > 1)) ORDER BY seq"
+            f" AND (position % ? = 0 OR (position = 1 AND line > 1)) AND kind NOT IN {_SPOKEN} ORDER BY seq"
         )
         places = connection.execute(query, (start + 1, end, SPACING)).fetchall()
         return start, end, [one for place in places for one in _made(connection, *place)]
