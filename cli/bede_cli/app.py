@@ -85,7 +85,7 @@ def _leading(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _answer(declared: Operation, arguments: list[str], serve: Callable[..., object]) -> int:
     """Split what was typed after a verb, read it, run the verb, and show its result."""
-    words = grammar.words(declared)
+    words = grammar.spoken(grammar.words(declared), arguments)
     typed = plain.split(words, arguments)
     if typed is None:
         from bede_cli import parser
@@ -173,6 +173,7 @@ def _perform(declared: Operation, given: dict[str, Any], serve: Callable[..., ob
         progress=terminal.Progress(),
     )
     try:
+        context.check()
         result: Record = declared.function(context, **given)
     finally:
         context.close()

@@ -17,7 +17,7 @@ from typing import Any
 
 from bede.errors import UsageError
 from bede.operation import Field, Operation, Parameter
-from bede.quick import dataclass
+from bede.quick import dataclass, replace
 
 #: Two names for whom a verb is about: where it has one of them, the other means the same.
 _TWINS = {"agent": "agent_id", "agent_id": "agent"}
@@ -42,6 +42,8 @@ class Word:
     everywhere: bool = False
     #: Flags that are taken too and never shown.
     aliases: tuple[str, ...] = ()
+    #: Of an argument the flag that it may be given by, too, where no other has it: `--query`, as over MCP; never shown.
+    by_name: str = ""
 
     @property
     def is_flag(self) -> bool:
@@ -110,6 +112,7 @@ EVERYWHERE: tuple[Word, ...] = (
     _everywhere("no_color", ("--no-color",), bool, "Print without colour"),
     _everywhere("help", ("--help", "-h"), bool, "Show this help"),
 )
+_FLAGS = frozenset(flag for item in EVERYWHERE for flag in item.flags)
 
 
 def words(operation: Operation) -> tuple[Word, ...]:
@@ -122,6 +125,13 @@ def words(operation: Operation) -> tuple[Word, ...]:
     own = tuple(word(parameter, names) for parameter in parameters)
     taken = {flag for item in own for flag in item.flags} | ({"--lease"} if operation.effect == "read" else set())
     return own + tuple(item for item in EVERYWHERE if not taken.intersection(item.flags))
+
+
+def spoken(known: Sequence[Word], arguments: Sequence[str]) -> Sequence[Word]:
+    """Return the words of one call: an argument that is given by its name, `--query why`, is an option in it."""
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    typed = {text.partition("=")[0] for text in before if text.startswith("--")}
+    return [replace(item, flags=(item.by_name,)) if item.by_name in typed else item for item in known]
 
 
 def word(parameter: Parameter, names: Collection[str]) -> Word:
@@ -137,9 +147,8 @@ def word(parameter: Parameter, names: Collection[str]) -> Word:
     twin = _TWINS.get(parameter.name, "")
     aliases = ("--" + twin.replace("_", "-"),) if flags and twin and twin not in names else ()
     default, required = parameter.default, parameter.required
-    return Word(
-        parameter.name, flags, off, kind, many, choices, parameter.field, default, required, aliases=aliases
-    )
+    made = Word(parameter.name, flags, off, kind, many, choices, parameter.field, default, required, aliases=aliases)
+    return made if flags or made.passes or parameter.flag in _FLAGS else replace(made, by_name=parameter.flag)
 
 
 def _shape(hint: Any) -> tuple[type, bool, tuple[str, ...], bool]:

@@ -144,6 +144,8 @@ def _details(memory: Body) -> Iterator[RenderableType]:
         yield sentence(("next: ", QUIET), memory["handoff_note"])
     if memory.get("output") and memory.get("exit_status"):
         yield from (sentence(("| ", QUIET), line) for line in memory["output"].strip().split("\n")[-_TAIL:])
+    if memory.get("left_out"):
+        yield text(f"[{memory['left_out']:,} characters left out by the budget; 'bede show' has them]", QUIET)
     marks = [f"#{tag}" for tag in memory.get("tags", ())] + list(memory.get("labels", ()))
     if marks:
         yield text(" ".join(marks), KIND)

@@ -115,6 +115,7 @@ def _usage_error(error: Any, verb: str, words: Sequence[Word]) -> UsageError:
         return UsageError(text[:1].lower() + text[1:], hint=advice(verb))
     typed = str(error.option_name)
     offered = [flag for item in words if not item.field.hidden for flag in (*item.flags, *item.off, *item.aliases)]
+    offered += [item.by_name for item in words if item.by_name]
     hint = meant(near(typed, offered)) or advice(verb)
     if not typed.startswith("--"):
         hint += "; a word that begins with - goes after --"

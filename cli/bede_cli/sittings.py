@@ -107,7 +107,8 @@ def _unclaimed(body: Body) -> Iterator[RenderableType]:
     for item in body.get("unclaimed", ()):
         files = counted(item["files"], "file")
         if item["cwd"]:
-            yield unbroken((f"{files} of ", QUIET), (item["cwd"], NAME), (", which no registered project holds", QUIET))
+            why = ", which is gone" if item.get("gone") else ", which no registered project holds"
+            yield unbroken((f"{files} of ", QUIET), (item["cwd"], NAME), (why, QUIET))
         else:
             yield text(f"{files} without a folder: 'bede ingest --path FILE' takes one in here", QUIET)
         yield from (unbroken("    ", path) for path in item["paths"])
@@ -115,7 +116,9 @@ def _unclaimed(body: Body) -> Iterator[RenderableType]:
             yield text(f"    … and {more} older", QUIET)
     if body.get("unclaimed_more"):
         yield text(f"and files of {counted(body['unclaimed_more'], 'more folder')}", QUIET)
-    if any(item["cwd"] for item in body.get("unclaimed", ())):
+    if any(item.get("gone") for item in body.get("unclaimed", ())):
+        yield text("'bede ingest --path FILE' takes one of a folder that is gone in here", QUIET)
+    if any(item["cwd"] and not item.get("gone") for item in body.get("unclaimed", ())):
         yield text("'bede init' and 'bede ingest' in such a folder, or above it, take them in", QUIET)
 
 

@@ -100,14 +100,39 @@ class Context:
         return self._project
 
     @property
+    def is_named(self) -> bool:
+        """Whether the call names its project, whatever the folder."""
+        return bool(self._name)
+
+    @property
+    def around(self) -> Path:
+        """The folder that the call is about: the named project's root, else where it happens."""
+        return self.project.root if self.is_named else self.directory
+
+    def check(self) -> None:
+        """Make sure that a project which is named is known, also for what needs none: no name is dropped silently.
+
+        Raises:
+            RepositoryNotFound, NotFound, Conflict: see `project`.
+        """
+        if self.is_named:
+            self.project  # noqa: B018
+
+    @property
     def config(self) -> Config:
-        """The settings of this call; the project's layer only where there is a project."""
+        """The settings of this call; the project's layer only where there is a project.
+
+        Raises:
+            RepositoryNotFound, NotFound, Conflict: one is named that is not there.
+        """
         if self._config is None:
             from bede.errors import BedeError
 
             try:
                 project: Path | None = self.project.folder / "config.toml"
             except BedeError:
+                if self.is_named:
+                    raise
                 project = None
             self._config = Config(self.environment, project=project)
         return self._config

@@ -102,9 +102,10 @@ def job(
 
 
 def _root(context: Context, *, needed: bool) -> Path | None:
-    """Return the root of the checkout or project around the working folder; of a linked worktree its own."""
+    """Return the root of the project that is named, else of the checkout or project around the working folder; of a
+    linked worktree that is its own."""
     try:
-        directory = context.directory.resolve()
+        directory = context.around.resolve()
     except (OSError, RuntimeError):
         directory = context.directory
     for folder in (directory, *directory.parents):
@@ -205,7 +206,7 @@ def _agent(job: Job, name: str, named: bool, word: str) -> Installed:
 
 def repository(job: Job, word: str) -> Installed:
     """Do for this repository's `post-commit` hook what the job wants."""
-    directory, environment = job.context.directory, job.machine.environment
+    directory, environment = job.context.around, job.machine.environment
     wish = job.wishes[0]
 
     def changes() -> tuple[list[Change], bool]:
@@ -230,9 +231,7 @@ def _was_there(targets: Sequence[Target]) -> bool:
         return False
 
 
-def _done(
-    job: Job, name: str, title: str, changes: Callable[[], tuple[list[Change], bool]], word: str
-) -> Installed:
+def _done(job: Job, name: str, title: str, changes: Callable[[], tuple[list[Change], bool]], word: str) -> Installed:
     """Plan one agent's changes, make them unless the run is dry, and tell."""
     try:
         planned, was_there = _made(job, changes)

@@ -124,6 +124,6 @@ def registered(environment: Mapping[str, str], name: str) -> Project:
     if not _is_there(project.database):
         raise RepositoryNotFound(
             f"project {name!r} was registered at {known.root}, but its memory is not there",
-            hint="run 'bede doctor', or 'bede init' where the project is now",
+            hint=f"run 'bede init' where it is now, or 'bede projects --forget {known.root}'",
         )
     return project

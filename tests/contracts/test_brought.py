@@ -104,7 +104,9 @@ def test_a_brought_notice_is_nobodys_word(tmp_path: Path, machines: tuple[Machin
     Forger(tmp_path, one).tell(notice(f"laptop-a:{ID}"), notice(f"laptop-b:{ID}", author="bob", peer="laptop-b"))
     listed = one.notices()
     assert len(listed) == 2
-    assert [item for item in listed.values() if "peer" in item or "trusted" in item] == []
+    assert [(item.get("peer"), item["trusted"]) for item in listed.values()] == [(None, False)] * 2
+    text = one.call("context")["text"]
+    assert [text.count(f" {name} (from elsewhere, unverified) [") for name in ("alice", "bob")] == [1, 1]
     assert round_of(one) == []
     assert b"all is well" not in one.file.read_bytes()
     assert round_of(other) == []
@@ -149,6 +151,19 @@ def test_our_own_notice_is_not_cleared_or_replaced_by_what_is_brought(
     assert [item["id"] for item in one.call("notice", "list")["notices"]] == [identity]
     assert (round_of(one), round_of(other)) == ([], [])
     assert other.notices()[identity]["status"] == "active"
+
+
+def test_what_a_bundle_says_in_a_local_authors_name_is_shown_as_from_elsewhere(
+    tmp_path: Path, machines: tuple[Machine, Machine]
+) -> None:
+    one, other = machines
+    one.call("notice", "post", resource="service:auth", message="no author of the exchange", agent_id="carol")
+    Forger(tmp_path, one).tell(notice(ID), notice(f"laptop-a:{ID}", message="nor this"))
+    trusted = {item["message"]: item.get("trusted") for item in one.notices().values()}
+    assert trusted == {"no author of the exchange": None, "all is well": False, "nor this": False}
+    assert one.call("context")["text"].count("alice (from elsewhere, unverified)") == 2
+    assert (round_of(one), round_of(other)) == ([], [])
+    assert other.notices() == {}
 
 
 def test_a_plain_notice_travels_by_bundle_and_is_cleared_by_one(tmp_path: Path) -> None:

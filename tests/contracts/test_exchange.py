@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from contracts.machines import AT, DAY, HOUR, MINUTE, Machine, changed, pair
 
 from bede import signing
-from bede.errors import BadSource, Unavailable, UsageError
+from bede.errors import BadSource, Conflict, Unavailable, UsageError
 from bede.exchange import envelope, folder
 from bede.exchange.envelope import Sender
 from bede.identity import timestamp
@@ -34,6 +35,11 @@ SIGNER = "872c00bbb7fd7ed1f7ef5c8396f4e7632a2c899a8956b8aa59e6c6486ef4b07e"
 def machines(tmp_path: Path) -> tuple[Machine, Machine]:
     """Two machines that trust each other; nothing was exchanged yet."""
     return pair(tmp_path)
+
+
+def unsigned(*notices: dict[str, Any]) -> str:
+    """Return a document by hand, as anybody can write it."""
+    return json.dumps({"schema": "memkernel.notices/v1", "notices": notices})
 
 
 def refused(machine: Machine, peer: str) -> str:
@@ -240,11 +246,68 @@ def test_a_signed_notice_cannot_be_changed_by_hand(machines: tuple[Machine, Mach
     one.exchange("run")
     other.exchange("run")
     (item,) = json.loads(one.file.read_bytes())["notices"]
-    said = {"schema": "memkernel.notices/v1", "notices": [{**item, "cleared_at": timestamp(AT + 1)}]}
-    with pytest.raises(Exception, match="travels signed") as caught:
-        other.call("notice", "import", [json.dumps(said)])
-    assert caught.value.reason == "signed_only"  # type: ignore[attr-defined]
+    with pytest.raises(Conflict, match="travel signed") as caught:
+        other.call("notice", "import", [unsigned({**item, "cleared_at": timestamp(AT + 1)})])
+    assert caught.value.reason == "signed_only"
     assert other.notices()[identity]["status"] == "active"
+
+
+@pytest.mark.parametrize("identity", ["", "laptop-a:", "laptop-b:", "stranger:"])
+@pytest.mark.parametrize("author", ["alice", "bob", "mallory"])
+def test_where_notices_travel_signed_nobody_speaks_by_a_file(
+    machines: tuple[Machine, Machine], identity: str, author: str
+) -> None:
+    """It spoke as one of those whom the machine speaks for."""
+    one, _ = machines
+    before = one.count()
+    name = identity + "00000000-0000-4000-8000-00000000000a"
+    with pytest.raises(Conflict) as caught:
+        one.call("notice", "import", [unsigned(one.wire(notice_id=name, author=author))])
+    assert (caught.value.reason, bool(caught.value.hint)) == ("signed_only", True)
+    assert (one.count(), one.notices()) == (before, {})
+
+
+def test_a_file_that_was_taken_in_before_is_nobodys_word_in_the_exchange(tmp_path: Path) -> None:
+    """It was published as this machine's own, and a forged one kept out all that its author had signed."""
+    one, other = Machine(tmp_path, "laptop-a", "alice"), Machine(tmp_path, "laptop-b", "bob")
+    mine = one.wire(1, message="never said")
+    theirs = other.wire(2, message="never said", cleared_at=timestamp(AT + 1))
+    assert one.call("notice", "import", [unsigned(mine, theirs, other.wire(3))])["changed"] == 3
+    for machine in (one, other):
+        machine.join()
+    one.trust(other)
+    other.trust(one)
+    assert {item["trusted"] for item in one.notices().values()} == {False}
+    assert " alice (from elsewhere, unverified) [" in one.call("context")["text"]
+    other.file.write_bytes(other.sign([other.wire(2, message="Changing login")]))
+    assert one.exchange("run")["refusals"] == []
+    assert json.loads(one.file.read_bytes())["notices"] == []
+    seen = one.notices()[theirs["notice_id"]]
+    assert (seen["message"], seen["status"], seen["trusted"]) == ("Changing login", "active", True)
+    assert one.call("reindex")
+    assert one.notices()[theirs["notice_id"]] == seen
+    assert one.is_sound()
+
+
+def test_a_file_clears_nothing_that_is_signed_while_the_settings_are_lost(machines: tuple[Machine, Machine]) -> None:
+    one, other = machines
+    mine, theirs = one.post("Changing login"), other.post("Changing the schema")
+    for machine in (one, other, one):
+        assert machine.exchange("run")["refusals"] == []
+    exported = one.call("notice", "export")["document"]["notices"]
+    one.config.rename(one.config.with_name("away"))
+    cleared = unsigned(*({**item, "cleared_at": timestamp(AT + 1)} for item in exported))
+    assert one.call("notice", "import", [cleared])["changed"] == 0
+    if one.config.exists():
+        shutil.rmtree(one.config)
+    one.config.with_name("away").rename(one.config)
+    assert {one.notices()[name]["status"] for name in (mine, theirs)} == {"active"}
+    for machine in (one, other, one):
+        assert machine.exchange("run")["refusals"] == []
+    assert {other.notices()[name]["status"] for name in (mine, theirs)} == {"active"}
+    one.at += MINUTE
+    one.call("notice", "clear", [mine])
+    assert one.notices()[mine]["cleared_at"] == timestamp(AT + MINUTE)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes and groups are POSIX's")

@@ -25,6 +25,9 @@ from contracts.written import (
     whole_again,
 )
 
+from bede.intake import escrow, files
+from bede.repository import cursors
+
 zstandard = pytest.importorskip("zstandard", reason="compressed transcripts need zstandard")
 
 
@@ -301,18 +304,13 @@ def test_one_bad_record_costs_one_record(home, project, context):
     )
 
 
-def test_a_line_of_200_megabytes_is_passed_over_in_bounded_memory(home, project):
-    """In a process of its own, which may have so much memory and no more."""
-    path = place(home, "s")
-    with path.open("wb") as out:
-        out.write(session("s", project, 2) + b'{"type":"user","message":{"content":"')
-        for _ in range(200):
-            out.write(b"x" * (1 << 20))
-        out.write(b'"}}\n' + session("s", project, 2, start=3))
+def ingested(project, prelude: str = "pass") -> tuple[str, str, int]:
+    """Ingest in a process of its own; return how many turns were new, the problems, and the peak of memory in bytes."""
     # What `getrusage` tells begins with the peak of the process that started this one; the system's own does not.
     script = (
         "import re, resource, sys; from pathlib import Path; from bede.context import Context;"
-        "from bede.operations.ingest import ingest; c = Context(directory=Path(sys.argv[1])); r = ingest(c);"
+        f"from bede.operations.ingest import ingest; {prelude};"
+        "c = Context(directory=Path(sys.argv[1])); r = ingest(c);"
         "own = Path('/proc/self/status'); used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         "peak = re.search(r'VmHWM:\\s+(\\d+)', own.read_text())[1] if own.exists() else used;"
         "print(r.turns['new'], r.problems, peak)"
@@ -329,8 +327,59 @@ def test_a_line_of_200_megabytes_is_passed_over_in_bounded_memory(home, project)
     assert done.returncode == 0, done.stderr
     count, rest = done.stdout.split(" ", 1)
     problems, peak = rest.rsplit(" ", 1)
+    return count, problems, int(peak) * 1024
+
+
+def test_a_line_that_is_too_long_is_passed_over_in_bounded_memory(home, project):
+    path = place(home, "s")
+    with path.open("wb") as out:
+        out.write(session("s", project, 2) + b'{"type":"user","message":{"content":"')
+        for _ in range(200):
+            out.write(b"x" * (1 << 20))
+        out.write(b'"}}\n' + session("s", project, 2, start=3))
+    count, problems, peak = ingested(project, "from bede.sources import jsonl; jsonl.LONGEST = 16 << 20")
     assert (count, problems) == ("4", "{'too long': 1}")
-    assert int(peak) < 400 * 1024
+    assert peak < 160 << 20
+
+
+def test_a_prompt_of_70_megabytes_is_kept_whole_in_a_few_times_its_size(home, project, context):
+    """It is mostly blanks, of which many make one token, so that its windows are soon indexed."""
+    prompt = ("x" + " " * 129) * 540_000
+    place(home, "s").write_bytes(session("s", project, 2) + lines([said("s", 3, prompt, project)]))
+    count, problems, peak = ingested(project)
+    assert (count, problems) == ("3", "{}")
+    assert peak < 6 * len(prompt)
+    assert texts(context)[2] == prompt
+
+
+def test_a_tools_result_of_70_megabytes_takes_little_more_than_its_line(home, project, context):
+    block = {"type": "tool_result", "tool_use_id": "toolu_unknown", "content": "x y\n" * (70 << 18)}
+    record = said("s", 3, "", project)
+    record["message"]["content"] = [block]
+    place(home, "s").write_bytes(session("s", project, 2) + lines([record]) + session("s", project, 2, start=4))
+    size = len(json.dumps(record))
+    del record, block
+    count, problems, peak = ingested(project)
+    assert (count, problems) == ("4", "{}")
+    assert peak < 4 * size
+    assert len(texts(context)) == 4
+
+
+def test_a_cursor_holds_a_turn_of_any_size(context):
+    path, state = Path("/a/file"), {"turns": {"s": {"open": {"parts": [{"text": "word " * (14 << 20)}]}}}}
+    with context.repository.write("ingest", "a", 1) as writing:
+        cursors.put(writing.connection, path, cursors.Cursor("a", {}, state))
+        assert cursors.find(writing.connection, path) == cursors.Cursor("a", {}, state)
+
+
+def test_a_raw_copy_has_of_a_line_that_is_too_long_its_end(home, project, monkeypatch, tmp_path):
+    monkeypatch.setattr(escrow, "LONGEST", 50)
+    path = place(home, "s")
+    path.write_bytes(b"one\n" + b"x" * 50 + b"\n" + b"y" * 120 + b"\n" + b"z" * 49 + b"\nlast\n" + b"w" * 60)
+    copies = escrow.Escrow(tmp_path / "raw")
+    copies.keep("claude-code", path, 0, path.stat().st_size)
+    with files.opened(copies.place("claude-code", path)) as kept:
+        assert kept.read() == b"one\n\n\n" + b"z" * 49 + b"\nlast\n"
 
 
 def test_twenty_thousand_small_files(home, project, context):

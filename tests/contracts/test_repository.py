@@ -18,10 +18,11 @@ import pytest
 from laws.histories import catch_up
 
 from bede.errors import BedeError, Conflict, Internal, NotFound, RepositoryNotFound, TooNew, UsageError
+from bede.identity import canonical
 from bede.projections import PROJECTIONS
 from bede.projections.memory import Filter, newest
 from bede.records import Draft, Event
-from bede.repository import Projection, Repository
+from bede.repository import Projection, Repository, log
 from bede.turnstile import held
 
 AT = 1_767_323_045_000_000
@@ -667,11 +668,11 @@ class TestText(ProjectionContract):
 
     def meaning(self, store):
         from bede.answers.ranking import find
+
         with store.snapshot() as reading:
             seen = reading.spans(reading.tip("main"))
             words = ("word7", "word77", "said here", "tag1", "T-3", "k2", "nowhere", "ord12")
             return {word: sorted(find(reading, seen, word, Filter(status="all"), 300, AT)) for word in words}
-
 
     def waiting(self, store):
         from bede.projections import text
@@ -696,10 +697,13 @@ class TestText(ProjectionContract):
         self.fill(store, 64)
         assert self.waiting(store) < 64
         run = store.connection.execute
-        assert run("SELECT rows FROM text_state").fetchone() == run(
-            "SELECT count(*) FROM event WHERE kind IN ('note', 'decision', 'run', 'status_update',"
-            " 'discovered_constraint') AND body IS NOT NULL AND seq <= (SELECT upto FROM text_state)"
-        ).fetchone()
+        assert (
+            run("SELECT rows FROM text_state").fetchone()
+            == run(
+                "SELECT count(*) FROM event WHERE kind IN ('note', 'decision', 'run', 'status_update',"
+                " 'discovered_constraint') AND body IS NOT NULL AND seq <= (SELECT upto FROM text_state)"
+            ).fetchone()
+        )
         run("INSERT INTO text_words (text_words) VALUES ('integrity-check')")
 
     def test_who_hangs_over_a_batch_does_not_stop_the_others_for_ever(self, store, monkeypatch):
@@ -865,3 +869,10 @@ class TestVectors(ProjectionContract):
 def test_every_projection_keeps_the_contract():
     kept = {cls.projection.name for cls in ProjectionContract.__subclasses__()}
     assert kept == {projection.name for projection in PROJECTIONS}
+
+
+def test_a_payload_that_is_longer_than_what_is_unpacked_can_be_read(monkeypatch):
+    monkeypatch.setattr(log, "LARGEST", 5000)
+    for size in (100, 4980, 5000, 6000, 100_000):
+        body = {"text": "a" * size}
+        assert log.body(log.pack(canonical(body))) == body

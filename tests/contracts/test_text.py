@@ -9,6 +9,7 @@ import itertools
 import random
 import re
 import sqlite3
+import tracemalloc
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -475,3 +476,16 @@ def test_nothing_of_a_text_is_kept_once_it_is_indexed() -> None:
     assert shelf.waiting() == {}
     assert not _traces(shelf.connection, "of sentence", "sentence number")
     assert shelf.find("sentence number 2")[0] == 3
+
+
+def test_a_batch_of_many_words_is_made_ready_in_a_few_times_its_size(shelf, monkeypatch):
+    monkeypatch.setattr(text, "WORDS", 2000)
+    rows = [(seq, " ".join(f"w{number}" for number in range(seq * 100, seq * 100 + 110))) for seq in range(1, 1500)]
+    tracemalloc.start()
+    batch = text.prepare(shelf.connection, rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * batch.chars
+    text.add(shelf.connection, batch)
+    known = {term for (term,) in shelf.connection.execute("SELECT term FROM text_term")}
+    assert known == {word for _, said in rows for word in said.split()}

@@ -308,6 +308,35 @@ def test_a_million_blanks_do_not_overflow_the_matcher(gap, end):
     assert tokens.decode(tokens.encode(text)) == text
 
 
+RUNS = [
+    *("x", "ab", "aA", "0123456789", "!", "!?-=", "a1", "a!", "éa", "字", "字。かな、", "가", "😀", "\u0661", "１２３"),
+    *("a\n", "a\n b", "' s", "'st", " ", "\n", " \n", "\t ", "ABC'll", "\u0301a", "─", "\x85", "\u3000字", "ǅa"),
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from(RUNS), st.sampled_from([1, 5, 60, 700])), min_size=1, max_size=5))
+@settings(max_examples=150, deadline=None)
+def test_a_long_text_is_encoded_in_steps_as_if_it_were_one(runs):
+    text = "".join(unit * times for unit, times in runs)
+    whole = tokens.encode(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_STRIDE", 64)
+        patch.setattr(tokens, "_STRETCH", 300)
+        patch.setattr(tokens, "_TRIES", 8)
+        assert "".join(tokens._stretches(text)) == text
+        assert tokens.encode(text) == whole
+        assert tokens.widths(text) == bytes(map(tokens._widths().__getitem__, whole))
+
+
+@pytest.mark.parametrize("unit", ["x", "=", "7", " ", "的"])
+def test_a_long_text_of_one_piece_is_encoded_in_parts(unit):
+    """What merges a piece takes fifty times its size."""
+    text = unit * 2_000_000
+    parts = [len(part) for part in tokens._encoded(text)]
+    assert len(parts) > 3
+    assert sum(parts) == len(tokens.widths(text))
+
+
 @pytest.mark.parametrize("unit", ["a", "-", "1", "的", "\ud800", "\u0378\n", "ab "])
 def test_a_long_text_of_one_thing_is_counted_and_bounded(unit):
     text = unit * (300_000 // len(unit))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -100,11 +101,12 @@ def whole(context: Context) -> bytes:
 
 def states(context: Context) -> str:
     """Return all cursors, unpacked: where reading goes on from."""
-    import zlib
+    from bede.repository import cursors
 
     with context.repository.snapshot() as reading:
-        rows = reading.connection.execute("SELECT mark, state FROM cursor").fetchall()
-    return "\n".join(mark + zlib.decompress(state).decode() for mark, state in rows)
+        paths = [Path(os.fsdecode(path)) for (path,) in reading.connection.execute("SELECT path FROM cursor")]
+        found = [cursors.find(reading.connection, path) for path in paths]
+    return "\n".join(json.dumps([known.mark, known.state]) for known in found if known)
 
 
 def heard(name: str, *numbers: int) -> list[str]:

@@ -28,7 +28,7 @@ from bede.errors import ERRORS, BedeError, Internal, Rejected
 from bede.operation import Field, operation
 from bede.operations import VERBS
 from bede.records import Record
-from bede_cli import grammar, hook, manual, verbs
+from bede_cli import grammar, hook, manual, parser, plain, verbs
 from bede_cli.__main__ import main
 
 Run = Callable[..., Ran]
@@ -378,6 +378,63 @@ def test_project_and_branch_reach_the_verb(project: Path, typed: Run, tmp_path: 
     assert typed("-C", str(elsewhere), "log").status == 10
 
 
+def least(verb: str) -> list[str]:
+    """Return the least that can be typed after a verb."""
+    needed = [item for item in grammar.words(verbs.find(verb)) if item.required]
+    values = [(item, item.choices[0] if item.choices else "x") for item in needed]
+    options = [word for item, value in values if item.flags for word in (item.flags[0], value)]
+    return [*options, "--", *(value for item, value in values if not item.flags)]
+
+
+@pytest.mark.parametrize("verb", verbs.HEADINGS)
+def test_a_project_that_nobody_knows_is_an_error_of_every_verb(typed: Run, verb: str) -> None:
+    before = sorted(Path.cwd().parent.rglob("*"))
+    ran = typed("--project", "nope", verb, *least(verb))
+    assert (ran.status, ran.out) == (13, "")
+    error = ran.error()
+    assert (error["code"], error["message"]) == ("not_found", "no registered project 'nope'")
+    assert "bede init" in error["hint"] and "bede projects" in error["hint"]
+    assert sorted(Path.cwd().parent.rglob("*")) == before
+
+
+def test_a_project_of_which_there_are_two_is_one_too(project: Path, typed: Run, tmp_path: Path) -> None:
+    twin = tmp_path / "deep" / project.name
+    twin.mkdir(parents=True)
+    assert typed("-C", str(twin), "init").status == 0
+    for verb in ("config", "capabilities", "projects"):
+        assert typed(verb, "--project", project.name).error()["code"] == "conflict", verb
+
+
+def test_an_argument_may_be_given_by_its_name(project: Path, typed: Run) -> None:
+    assert typed("store", "--text", "a walrus on the ice", "--kind=note").status == 0
+    for words in (["walrus"], ["--query", "walrus"], ["--top-k", "3", "--query=walrus"], ["-C", ".", "--query=walrus"]):
+        assert [item["summary"] for item in typed("search", *words).json()["results"]] == ["a walrus on the ice"]
+    taken = typed("lease", "--action", "acquire", "--paths", "a.py", "--paths", '["b.py","c.py"]').json()
+    assert [item["resource"] for item in taken["leases"]] == ["a.py", "b.py", "c.py"]
+    assert typed("config", "--key", "store.wait", "7").json()["settings"][0]["value"] == 7.0
+    assert typed("search", "--query", "walrus", "ice").error()["message"] == "unexpected argument 'ice'"
+    assert typed("search", "--qeury", "walrus").error()["hint"] == "did you mean --query?"
+    assert typed("search", "--", "--query").json()["query"] == "--query"
+    assert "--query" not in manual.page(verbs.find("search"))
+
+
+@pytest.mark.parametrize("verb", verbs.HEADINGS)
+def test_an_argument_by_its_name_is_the_argument_in_either_parser(verb: str) -> None:
+    declared = verbs.find(verb)
+    words = grammar.words(declared)
+    named = [item for item in words if item.by_name]
+    loose = [item for item in words if not item.flags and not item.by_name]
+    values = {item.name: item.choices[0] if item.choices else "x" for item in named}
+    told = [word for item in named for word in (item.by_name, values[item.name])]
+    told += [word for item in words if item.required and item.flags for word in (item.flags[0], "x")]
+    heard = grammar.spoken(words, told)
+    for typed in (plain.split(heard, told), parser.split(declared, heard, told)) if named and not loose else ():
+        assert typed is not None
+        assert {item.name: typed[item.name] for item in named} == {
+            item.name: [values[item.name]] if item.many else values[item.name] for item in named
+        }
+
+
 @pytest.mark.parametrize("flag", ["--agent-id ada", "--agent ada", "--agent=ada", "--agent bob --agent-id ada"])
 def test_who_does_it_is_named_in_either_way(project: Path, typed: Run, flag: str) -> None:
     assert typed("store", "a note", *flag.split()).json()["stored"][0]["agent_id"] == "ada"
@@ -406,6 +463,7 @@ def test_no_verb_takes_an_option_of_every_verb_for_itself() -> None:
     for verb in verbs.HEADINGS:
         words = [item for item in grammar.words(verbs.find(verb)) if not item.everywhere]
         own = [flag for item in words for flag in (*item.flags, *item.off, *item.aliases)]
+        own += [item.by_name for item in words if item.by_name]
         assert shared.isdisjoint(own), verb
         assert len(own) == len(set(own)), verb
 

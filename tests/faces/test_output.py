@@ -449,6 +449,18 @@ def test_the_page_of_a_search_shows_what_was_said() -> None:
     assert small == ["the budget is too small for any of what was found", "14 more passages left out; see --budget"]
 
 
+def test_the_page_of_a_search_says_what_a_memory_lacks() -> None:
+    memory = {"id": "ab" * 32, "kind": "note", "status": "active", "agent_id": "ann", "at": "2020-01-02T03:04:05Z"}
+    page = {"schema": "search/1", "results": [memory | {"summary": "The rate…", "left_out": 1234}], "left_out": 2}
+    lines = render(page | {"cursor": "9.1"}).splitlines()
+    assert [line.strip() for line in lines[1:]] == [
+        "The rate…",
+        "[1,234 characters left out by the budget; 'bede show' has them]",
+        "2 more results left out by the budget",
+        "more with --cursor 9.1",
+    ]
+
+
 def test_the_page_of_the_newest_turns_names_a_session_once() -> None:
     turns = [SESSION | _said(1, "human", "one"), SESSION | _said(2, "assistant", "two")]
     turns.append(SESSION | {"agent": "pi", "session": "s-2"} | _said(1, "human", "three"))
@@ -481,6 +493,12 @@ def test_the_page_of_an_ingest_tells_what_came_in_and_what_did_not() -> None:
         "    /c",
         "and files of 2 more folders",
         "'bede init' and 'bede ingest' in such a folder, or above it, take them in",
+    ]
+    gone = [{"cwd": "/far", "files": 1, "paths": ["/b"], "gone": True}]
+    assert render(body | {"unclaimed": gone}).splitlines()[4:] == [
+        "1 file of /far, which is gone",
+        "    /b",
+        "'bede ingest --path FILE' takes one of a folder that is gone in here",
     ]
     nothing: dict[str, Any] = {"problems": {}, "unreadable": []}
     assert render(body | nothing | {"turns": {"repeated": 6}}).startswith("nothing new; turns: 6 repeated\n")

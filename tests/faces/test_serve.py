@@ -776,6 +776,17 @@ def test_in_no_project_it_waits_for_one(bede: Callable[..., Ran], tmp_path: Path
     tools.close()
 
 
+def test_in_no_project_it_answers_and_every_call_says_what_is_missing(
+    wire: Callable[..., Wire], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    server = wire(cwd=tmp_path / "empty").open()
+    assert {"search", "store"} <= {tool["name"] for tool in server.ask("tools/list")["result"]["tools"]}
+    for tool in ("status", "context"):
+        refused = server.call(tool)
+        assert refused["isError"] and refused["structuredContent"]["code"] == "repository_not_found"
+
+
 def test_an_unknown_name_or_toolset_does_not_start(bede: Callable[..., Ran], project: Path) -> None:
     ran = bede("serve", "--project", "nowhere")
     assert (ran.status, ran.out, ran.error()["code"]) == (13, "", "not_found")

@@ -42,8 +42,8 @@ def test_a_lost_table_is_named_with_its_cure(bede, project):
     ran = bede("status")
     assert (ran.status, "bede reindex" in ran.error()["hint"]) == (20, True)
     checks = {check["name"]: check for check in bede("doctor").json()["checks"]}
-    assert checks["projections"]["outcome"] == "fail"
-    assert "reindex" in checks["projections"]["hint"]
+    assert checks["indexes"]["outcome"] == "fail"
+    assert "reindex" in checks["indexes"]["hint"]
     assert bede("reindex").status == 0
     assert bede("search", "ledger").json()["results"]
 

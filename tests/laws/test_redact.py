@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -195,6 +196,19 @@ def test_every_sample_is_done_in_one_go() -> None:
 def test_what_cannot_be_seen_does_not_split_a_secret(gap: str) -> None:
     split = gap.join((TOKEN[:2], TOKEN[2:9], TOKEN[9:]))
     assert redact(f"a {gap}{split} b") == f"a {gap}[redacted:github-token] b"
+
+
+@pytest.mark.parametrize("gap", ["\u200b", "\0", "\x1b[1;31m", "\u200b\u200c"])
+def test_a_secret_is_found_behind_any_number_of_gaps(gap: str) -> None:
+    """Where each character stands is not written down: that would take forty times what the text takes."""
+    split = gap.join((TOKEN[:2], TOKEN[2:9], TOKEN[9:]))
+    before, between, after = f"{gap}word " * 50_000, f" {gap} and{gap} " * 3, f"{gap} word" * 50_000
+    text, safe = (before + secret + between + secret + after for secret in (split, "[redacted:github-token]"))
+    tracemalloc.start()
+    assert redact(text) == safe
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 * len(text.replace(gap, ""))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import accumulate
 
 import pytest
@@ -122,3 +123,15 @@ def test_widths_are_those_of_the_tokens(text):
         assert tokens.decode([token]) == data[at : at + width].decode(errors="replace")
         at += width
     assert at == len(data)
+
+
+def test_to_cut_a_long_text_takes_what_it_has_and_no_more_than_a_part_takes():
+    tokens.widths("so that what it takes once is there")
+    text = "".join(f"word{number} of many; " for number in range(100_000))
+    tracemalloc.start()
+    stream = Stream([text], 0, tokens.widths)
+    peak = tracemalloc.get_traced_memory()[1]
+    count = len(stream.windows(0))
+    tracemalloc.stop()
+    assert count == -(-(stream.starts[-1] - SIZE) // STEP) + 1
+    assert peak < 8 * tokens._STRETCH * 4 + len(text)

@@ -83,6 +83,14 @@ def test_three_times_equals_once_and_detach_leaves_no_trace(home: Path, name: st
     assert outcomes(call("detach", ["all"]))[name] == "absent"
 
 
+def test_the_files_of_the_project_that_is_named_are_meant(home: Path, project: Path, tmp_path: Path) -> None:
+    (elsewhere := tmp_path / "elsewhere" / ".git").mkdir(parents=True)
+    with closing(Context(directory=elsewhere.parent, project=project.name)) as context:
+        [done] = load("attach").function(context, ["claude-code"], scope="project").agents
+    assert done.outcome == "attached" and all(Path(file.path).is_relative_to(project) for file in done.files)
+    assert sorted(elsewhere.parent.iterdir()) == [elsewhere]
+
+
 def here(result: Any) -> dict[str, str]:
     """Return what became of the agents that were not skipped."""
     return {name: outcome for name, outcome in outcomes(result).items() if outcome != "skipped"}

@@ -400,3 +400,72 @@ def test_what_will_be_deleted_soon_is_what_was_not_taken_in(home, project, conte
     take(context)
     with context.repository.snapshot() as reading:
         assert fading(reading.connection, world, clock.at)[0] == []
+
+
+EMPTY = [
+    ".claude/projects/x/a.jsonl",
+    f".codex/sessions/rollout-2026-01-01T00-00-00-{identity('e')}.jsonl",
+    f".codex/sessions/rollout-2025-01-01-{identity('e')}.json",
+    ".local/share/opencode/storage/session/prj/ses_1.json",
+    ".pi/agent/sessions/x/a.jsonl",
+    ".omp/agent/sessions/x/a.jsonl",
+    ".gemini/antigravity/brain/c/.system_generated/logs/transcript.jsonl",
+    ".gemini/tmp/x/chats/a.json",
+    ".gemini/tmp/x/chats/b.jsonl",
+    ".cursor/projects/x/agent-transcripts/7.json",
+    ".cursor/projects/x/agent-transcripts/8.jsonl",
+    ".cursor/projects/x/agent-transcripts/9.txt",
+    ".config/Cursor/User/globalStorage/state.vscdb",
+    ".copilot/session-state/s/events.jsonl",
+    ".config/Code/User/workspaceStorage/abc/chatSessions/5.json",
+    ".config/Code/User/workspaceStorage/abc/chatSessions/6.jsonl",
+    "anything.txt",
+]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf\r\n", b"\0" * 4096], ids=["nothing", "blank", "zeros"])
+def test_an_empty_file_is_empty_whoever_s_it_is_and_however_it_is_met(home, project, context, content):
+    """As one that an agent began and never wrote: nothing of it is lost, so nothing failed."""
+    paths = [home / name for name in EMPTY]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    found = take(context)
+    assert (found.exits, found.files, found.unreadable) == (0, {"empty": len(paths) - 1}, ())
+    for path in paths:
+        named = take(context, path=[path], again=True)
+        assert (named.exits, named.files, named.unreadable, named.turns) == (0, {"empty": 1}, (), {}), path
+    paths[0].write_bytes(session("a", project, 2))
+    assert take(context).turns == {"new": 2}
+
+
+def test_what_is_not_empty_and_nobodys_is_still_refused(home, project, context):
+    path = home / "notes.txt"
+    for content in (b"something", b" " * 70_000 + b"x"):
+        path.write_bytes(content)
+        assert take(context, path=[path]).exits == 30
+    path.unlink()
+    assert take(context, path=[path]).exits == 30
+
+
+@pytest.mark.parametrize("leaves", ["git tells it", "nothing tells it"])
+def test_a_worktree_that_is_gone(home, project, context, leaves):
+    """Its sessions are the project's while git tells of it; after that they are named, and come in by name."""
+    gone = project.parent / "gone-tree"
+    if leaves == "git tells it":
+        entry = project / ".git" / "worktrees" / "gone-tree"
+        entry.mkdir(parents=True)
+        (entry / "gitdir").write_text(f"{gone}/.git\n")
+    path = place(home, "s")
+    path.write_bytes(session("s", gone / "src", 4))
+    place(home, "t").write_bytes(session("t", home, 2))
+    told = {item.cwd: item for item in take(context).unclaimed}
+    assert not told[str(home)].gone
+    if leaves == "git tells it":
+        assert texts(context) == heard("s", 1, 2, 3, 4)
+        return
+    assert texts(context) == []
+    assert (told[str(gone / "src")].gone, told[str(gone / "src")].paths) == (True, (str(path),))
+    assert take(context, path=[Path(told[str(gone / "src")].paths[0])]).turns == {"new": 4}
+    assert texts(context) == heard("s", 1, 2, 3, 4)
+    assert take(context).files == {"unchanged": 2}

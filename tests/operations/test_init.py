@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from bede.context import Context
-from bede.errors import BedeError, Conflict, NotFound, RepositoryNotFound, Unavailable
+from bede.errors import BedeError, Conflict, NotFound, RepositoryNotFound, Unavailable, UsageError
+from bede.operations.config import config
 from bede.operations.init import InitResult, init
 from bede.operations.projects import projects
 from bede.operations.status import status
@@ -62,9 +63,41 @@ def test_a_project_is_made_once(tmp_path):
     assert (made.outcome, made.name, made.root, made.branch) == ("created", "work", str(folder), "main")
     assert (made.registered, made.warning) == (True, "")
     again = _init(folder)
-    assert (again.outcome, again.project_id, again.registered) == ("unchanged", made.project_id, False)
+    assert (again.outcome, again.project_id, again.registered) == ("unchanged", made.project_id, True)
     assert sorted(path.name for path in (folder / ".bede").iterdir()) == [".gitignore", "bede.db"]
     assert (folder / ".bede" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_project_is_not_made_by_a_name(tmp_path):
+    folder = tmp_path / "work"
+    with closing(Context(directory=folder, project="myproject")) as context:
+        for options in ({}, {"here": True}):
+            with pytest.raises(NotFound, match="no registered project 'myproject'") as unknown:
+                init(context, **options)
+            assert "without --project" in unknown.value.hint
+    assert not (folder / ".bede").exists()
+
+
+def test_the_project_that_is_named_is_meant_wherever_one_is(tmp_path):
+    (other := tmp_path / "other").mkdir()
+    made = _init(other)
+    with closing(Context(directory=tmp_path / "work", project="other")) as context:
+        again = init(context)
+        assert (again.outcome, again.root, again.registered) == ("unchanged", str(other), True)
+        for options in ({"here": True}, {"from_": tmp_path / "some.bundle"}):
+            with pytest.raises(UsageError, match="--project names a project that is there"):
+                init(context, **options)
+    assert again.project_id == made.project_id and not (tmp_path / "work" / ".bede").exists()
+    shutil.rmtree(other / ".bede")
+    with closing(Context(directory=tmp_path / "work", project="other")) as context:
+        with pytest.raises(RepositoryNotFound) as gone:
+            init(context)
+        assert f"bede projects --forget {other}" in gone.value.hint
+
+
+def test_no_setting_is_told_of_a_project_that_nobody_knows(project):
+    with closing(Context(directory=project, project="nope")) as context, pytest.raises(NotFound):
+        config(context)
 
 
 @posix

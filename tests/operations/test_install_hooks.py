@@ -357,3 +357,13 @@ def test_a_dry_run_shows_the_hook_and_writes_nothing(repository: Path, told: Pat
     done = one("install-hooks", repository, dry_run=True)
     assert "+# bede begin " in done.files[0].diff and everything(repository) == before
     assert json.loads(json.dumps(done.to_json()))["agent"] == "git"
+
+
+def test_the_repository_of_the_project_that_is_named_is_meant(project: Path, tmp_path: Path) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    for folder in (project, elsewhere):
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    with closing(Context(directory=elsewhere, project=project.name)) as context:
+        [done] = load("install-hooks").function(context, git=True).agents
+    assert done.outcome == "installed"
+    assert [(folder / ".git/hooks/post-commit").exists() for folder in (project, elsewhere)] == [True, False]

@@ -12,6 +12,7 @@ from contracts.leased import HOUR, SECOND, Hand
 
 from bede.answers import tidings as told_later
 from bede.answers.tidings import settle
+from bede.answers.working import working
 from bede.context import Context
 from bede.errors import Conflict, NotFound, TooNew, UsageError
 from bede.leases import holding, intents, waiters
@@ -489,3 +490,19 @@ def test_who_is_to_get_it_is_told_to_a_handover_alone(agent):
             lease(agent("ann"), action, ["a.py"], to="s-bob")
         assert "handover" in caught.value.hint
     assert lease(agent("ann")).leases == ()
+
+
+def test_when_a_lease_ends_is_told_the_same_however_often_one_asks(agent, hand):
+    """The two clocks are never read at quite the same time."""
+    ann, bob = agent("ann"), agent("bob")
+    hand.tick(0.2)
+    told = {lease(ann, "acquire", ["src"], ttl="10m").leases[0].until}
+    for drift in (-3, 2, 90, -60):
+        hand.wall += drift
+        told.add(lease(bob).leases[0].until)
+        with pytest.raises(Conflict) as refused:
+            lease(bob, "acquire", ["src"])
+        told.add(refused.value.to_json()["details"]["until"])
+        with bob.repository.snapshot() as reading:
+            told |= {work.until for work in working(reading.connection, bob.moment())}
+    assert len(told) == 1 and told.pop().endswith(".000000Z")

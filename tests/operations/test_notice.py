@@ -224,6 +224,22 @@ def test_export_names_ids_or_a_resource(call: Callable[..., dict[str, Any]], pro
         call("notice", "export", ["nothing"])
 
 
+def test_what_a_file_brought_is_told_as_from_elsewhere(call: Callable[..., dict[str, Any]], project: Path) -> None:
+    post(call, "said here")
+    (item,) = call("notice", "export")["document"]["notices"]
+    said = {**item, "notice_id": str(uuid.uuid4()), "message": "said elsewhere"}
+    document = json.dumps({"schema": "memkernel.notices/v1", "notices": [item, said]})
+    assert call("notice", "import", [document])["changed"] == 1
+    assert call("notice", "import", [document])["changed"] == 0
+    listed = {view["message"]: view for view in call("notice", "list")["notices"]}
+    assert "trusted" not in listed["said here"]
+    assert (listed["said elsewhere"]["trusted"], "peer" in listed["said elsewhere"]) == (False, False)
+    (line,) = [line for line in call("context")["text"].splitlines() if "(from elsewhere, unverified)" in line]
+    assert " alice (from elsewhere" in line and "said elsewhere" in line
+    assert call("notice", "clear", [said["notice_id"]])["notices"][0]["trusted"] is False
+    assert statuses(call) == [("said here", "active")]
+
+
 def test_import_says_what_is_wrong_and_writes_nothing(call: Callable[..., dict[str, Any]], project: Path) -> None:
     before = call("verify")
     (project / "folder").mkdir()

@@ -7,6 +7,7 @@ import json
 import pytest
 from contracts.written import NAMES, lines, place, said, session, take
 
+from bede.answers.said import FEW
 from bede.engines import tokens
 from bede.errors import NotFound, UsageError
 from bede.operations.ingest import ingest
@@ -151,3 +152,81 @@ def test_a_turn_is_shown_as_it_was_said_and_not_as_it_is_stored(home, project, c
     assert "assistant" in page
     assert "parts" not in page
     assert "1767225602" not in page
+
+
+WORDS = "the rate of calls is limited by the gateway, which says so in a header that no client reads. "
+
+
+def _fill(context, many=7):
+    for number in range(many):
+        store(
+            context, kind="decision", key=f"rate.{number}", value=str(number), rationale=WORDS * number,
+            summary=f"Number {number}: {WORDS}" * (1 + number % 3), agent_id="ann", task_id=f"task-{number}",
+        )  # fmt: skip
+
+
+def _cost(result):
+    return tokens.count(json.dumps(result.to_json(), ensure_ascii=False))
+
+
+@pytest.mark.parametrize("budget", [150, 180, 210, 230, 260, 300, 400, 1000])
+@pytest.mark.parametrize("query", ["rate", ""])
+def test_whoever_goes_on_while_there_is_more_comes_to_an_end(context, budget, query):
+    _fill(context)
+    seen, cursor, rounds = [], "", 0
+    while rounds == 0 or cursor:
+        page = search(context, query, kind=["decision"], top_k=3, budget=budget, cursor=cursor)
+        assert _cost(page) <= budget
+        assert page.more == bool(page.cursor) and page.cursor != cursor
+        assert len(page.results) + page.left_out <= 3
+        seen += page.results
+        cursor, rounds = page.cursor, rounds + 1
+        assert rounds <= 7
+    assert len({item.id for item in seen}) == len(seen)
+    if budget >= 260:
+        assert len(seen) == 7
+
+
+def test_of_a_memory_that_has_no_room_the_beginning_is_shown_and_how_much_is_not(context):
+    _fill(context)
+    [whole] = search(context, "rate", task_id="task-5").results
+    page = search(context, "rate", task_id="task-5", budget=260)
+    [short] = page.results
+    assert (short.id, page.left_out, page.more) == (whole.id, 0, False)
+    assert short.summary.endswith("…") and whole.summary.startswith(short.summary[:-1])
+    missing = len(json.dumps(whole.to_json())) - len(json.dumps(short.to_json(), ensure_ascii=False))
+    assert abs(short.left_out - missing) <= 20  # the mark itself, and the number
+
+
+@pytest.mark.parametrize("query", ["rate " * 1900, "資料" * 4000, '\x07\n"' * 3000, "rate limit"])
+@pytest.mark.parametrize("budget", [150, 300, 700])
+@pytest.mark.parametrize("where", ["all", "memory", "turns"])
+def test_a_long_query_does_not_break_the_budget(home, project, context, query, budget, where):
+    _fill(context, 3)
+    _tell(home, project, "s", f"Is the rate limited? {WORDS}", WORDS * 20)
+    take(context)
+    found = search(context, query, in_=where, budget=budget)
+    assert _cost(found) <= budget
+    assert found.query == query or (found.query.endswith("…") and query.startswith(found.query[:-1]))
+    assert (found.query == query) == (query == "rate limit")
+    assert search(context, query, in_=where).query == query
+
+
+@pytest.mark.parametrize("budget", [150, 250, 600])
+def test_a_list_of_turns_holds_the_budget_as_well(home, project, context, budget):
+    _tell(home, project, "s", *(f"{number}: {WORDS * number}" for number in range(1, 9)))
+    take(context)
+    found = search(context, session="s", budget=budget)
+    assert _cost(found) <= budget
+    assert len(found.passages) + found.passages_left_out == 8
+
+
+@pytest.mark.parametrize("budget", [200, 260, 400, 1000])
+@pytest.mark.parametrize("text", [WORDS * 60, "資料を見る。" * 900, 'line\n\t"x"\n' * 500, "x" * 9000])
+def test_of_recent_turns_the_newest_is_always_there_and_the_budget_holds(home, project, context, text, budget):
+    _tell(home, project, "s", "before", text)
+    take(context)
+    found = recent(context, budget=budget)
+    assert _cost(found) <= budget
+    assert found.turns and found.turns[-1].text[:FEW] == text[:FEW] and found.turns[-1].left_out
+    assert len(found.turns) + found.left_out == 2

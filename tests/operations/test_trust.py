@@ -19,7 +19,10 @@ from bede.leases.clock import Now
 from bede.leases.holding import Holder
 from bede.operations.anchor import anchor
 from bede.operations.checkout import checkout
-from bede.operations.doctor import doctor
+from bede.operations.doctor import _LOOKS as LOOKS
+from bede.operations.doctor import _derived as derived
+from bede.operations.doctor import _guarded, doctor
+from bede.operations.doctor import _indexes as indexes
 from bede.operations.fork import fork
 from bede.operations.purge import purge
 from bede.operations.reindex import reindex
@@ -222,7 +225,7 @@ def test_an_index_that_does_not_say_what_it_holds_is_damage_that_reindex_mends(h
     with pytest.raises(Corrupt) as refused:
         search(context, "walrus")
     assert "reindex" in refused.value.hint
-    assert {check.name: check for check in doctor(context).checks}["projections"].outcome == "fail"
+    assert {check.name: check for check in doctor(context).checks}["indexes"].outcome == "fail"
     reindex(context)
     assert len(search(context, "walrus").results) == 1
 
@@ -363,3 +366,30 @@ def test_a_refusal_that_is_not_told_yet_forgets_as_well(context, home, project):
     assert b"with details" in whole(context)
     purge(context, turns, yes=True, include_others=True)
     assert b"unfortunate" not in whole(context)
+
+
+#: What each of them is called when it went well; there is one of the agents' for each agent.
+NAMES = [look.__name__.strip("_") for look in (*LOOKS, indexes, derived)]
+
+
+@pytest.mark.parametrize("look", [*LOOKS, indexes, derived], ids=NAMES)
+def test_a_check_is_called_the_same_whether_it_can_be_made_or_not(context, monkeypatch, look):
+    def broken(_context):
+        raise Unavailable("it cannot be looked at", hint="look elsewhere")
+        yield
+
+    well = [check.name for check in _guarded(look, context)]
+    broken.__name__ = look.__name__
+    [ill] = _guarded(broken, context)
+    assert (ill.outcome, ill.detail, ill.hint) == ("fail", "it cannot be looked at", "look elsewhere")
+    assert set(well) <= {ill.name} or ill.name in ("agents", "history", "hooks")
+    assert all(name.startswith("agent ") for name in well if ill.name == "agents")
+    assert ill.name == "agents" or ill.name in {check.name for check in doctor(context).checks} | {"hooks"}
+
+
+def test_who_verifies_is_not_told_to_verify(project, bede):
+    store_at = project / ".bede" / "bede.db"
+    store_at.write_bytes(b"garbage" * 3000)
+    refused = bede("verify", cwd=project)
+    assert (refused.status, refused.error()["hint"]) == (20, "restore a backup")
+    assert bede("status", cwd=project).error()["hint"] == "run 'bede verify', then restore a backup"

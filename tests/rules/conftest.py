@@ -53,14 +53,39 @@ def modules(root: Path) -> tuple[Module, ...]:
 @pytest.fixture(scope="session")
 def files(root: Path) -> tuple[Path, ...]:
     """Every file that is tracked or would be with the next commit; in an unpacked sdist, every file."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=root, capture_output=True, check=False,
-    )  # fmt: skip
-    if listed.returncode == 0:
-        names = sorted(set(listed.stdout.decode().split("\0")) - {""})
-        return tuple(root / name for name in names if (root / name).is_file())
-    return tuple(path for path in sorted(root.rglob("*")) if path.is_file() and _shipped(path.relative_to(root)))
+    return sources(root)
+
+
+def sources(root: Path) -> tuple[Path, ...]:
+    """Return what git would take of a folder, else what is no rest of a run; nothing of a virtual environment."""
+    listed = _listed(root)
+    if listed is None:
+        listed = [path for path in sorted(root.rglob("*")) if _shipped(path.relative_to(root))]
+    bare = _Bare(root)
+    return tuple(path for path in listed if path.is_file() and bare[path.parent])
+
+
+def _listed(root: Path) -> list[Path] | None:
+    """Return every file that git tracks, or would; None where there is no git, or no checkout."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=root, capture_output=True, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return [root / name for name in sorted(set(listed.stdout.decode().split("\0")) - {""})]
+
+
+class _Bare(dict[Path, bool]):
+    """Whether a folder under the root lies in no virtual environment, each looked at once."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__({root: True})
+
+    def __missing__(self, folder: Path) -> bool:
+        bare = self[folder] = self[folder.parent] and not (folder / "pyvenv.cfg").exists()
+        return bare
 
 
 def _shipped(path: Path) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rules.conftest import sources
 
 #: Spelt in pieces, so that this file does not hold what it looks for.
 #: People of the samples, and of tests: nobody's real home.
@@ -32,6 +33,24 @@ def texts(files: tuple[Path, ...]) -> dict[Path, str]:
     return found
 
 
+@pytest.mark.parametrize("has_git", [True, False])
+@pytest.mark.parametrize("name", ["v", "venv", "deep/env"])
+def test_an_environment_in_the_checkout_is_nobodys_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_git: bool, name: str
+) -> None:
+    checkout = tmp_path / "checkout"
+    library = checkout / name / "lib"
+    library.mkdir(parents=True)
+    (checkout / name / "pyvenv.cfg").write_text("version = 3.12\n")
+    (library / "theirs.py").write_text("")
+    (checkout / "ours.py").write_text("")
+    if has_git:
+        subprocess.run(["git", "init", "-q"], cwd=checkout, check=True)
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    assert sources(checkout) == (checkout / "ours.py",)
+
+
 def seen(pattern: re.Pattern[str], files: tuple[Path, ...], root: Path) -> list[str]:
     """Return where a pattern is found, as `file:line: text`."""
     return [
@@ -52,16 +71,12 @@ def test_no_file_names_a_package_index(files: tuple[Path, ...], root: Path) -> N
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    "line", ["cd /ho" "me/kim/x", "'/wo" "rk/main'", "C:\\Us" "ers\\kim", "=/ro" "ot/.cache"]
-)
+@pytest.mark.parametrize("line", ["cd /home/kim/x", "'/work/main'", "C:\\Users\\kim", "=/root/.cache"])
 def test_the_rule_sees_a_place(line: str) -> None:
     assert MACHINE.search(line)
 
 
-@pytest.mark.parametrize(
-    "line", ["https://example.org/ho" "me/x", "~/wo" "rk/x", "src/wo" "rk/x", "/workshop/x"]
-)
+@pytest.mark.parametrize("line", ["https://example.org/home/x", "~/work/x", "src/work/x", "/workshop/x"])
 def test_the_rule_lets_other_paths_pass(line: str) -> None:
     assert not MACHINE.search(line)
 

@@ -70,14 +70,13 @@ def sentence(event: Event, *, short: bool = False) -> str:
     return f"- {when} {event.actor}{task} [{event.id[:8]}] {text}"
 
 
-def notice_line(notice: Notice, peer: str, now: int) -> str:
-    """Return a notice as one dated, attributed line that says until when it holds."""
+def notice_line(notice: Notice, origin: str, now: int) -> str:
+    """Return a notice as one dated, attributed line that says until when it holds; `origin` is told of its author."""
     text = safe(notice.message)
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     when, until = (timestamp(at)[:16].replace("T", " ") for at in (notice.created_at, notice.expires_at))
-    who = f"{notice.author}@{peer}" if peer else notice.author
     holds = f"until {until}" if notice.status(now) == "active" else f"stale since {until}: ask {notice.author}"
-    return f"- {when} {who} [{notice.id.rpartition(':')[2][:8]}] {notice.resource}: {text} ({holds})"
+    return f"- {when} {notice.author}{origin} [{notice.id.rpartition(':')[2][:8]}] {notice.resource}: {text} ({holds})"
 
 
 def _plain(value: object) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,22 +22,25 @@ _FORGOTTEN = 7 * 86_400_000_000
 
 
 class Lines(Sequence[str]):
-    """The lines of some memories, each rendered when it is asked for: a budget takes only the first of many."""
+    """The lines of some items, a few rendered when they are asked for: a budget takes only the first of many."""
 
-    def __init__(self, reading: Reading, seqs: Sequence[int], short: bool) -> None:
-        self._reading, self._seqs, self._short = reading, seqs, short
+    def __init__(self, items: Sequence[Any], render: Callable[[Sequence[Any]], list[str]]) -> None:
+        self._items, self._render = items, render
         self._made: list[str] = []
 
     def __len__(self) -> int:
-        return len(self._seqs)
+        return len(self._items)
 
     def __getitem__(self, index: Any) -> Any:
         end = index.stop if isinstance(index, slice) else index + 1
-        while len(self._made) < min(len(self._seqs), end):
-            part = self._seqs[len(self._made) : len(self._made) + _CHUNK]
-            events = self._reading.load(part)
-            self._made += [sentence(events[seq], short=self._short) for seq in part]
+        while len(self._made) < min(len(self._items), end):
+            self._made += self._render(self._items[len(self._made) : len(self._made) + _CHUNK])
         return self._made[index]
+
+
+def _memories(reading: Reading, short: bool, seqs: Sequence[int]) -> list[str]:
+    events = reading.load(seqs)
+    return [sentence(events[seq], short=short) for seq in seqs]
 
 
 def sections(reading: Reading, state: State, place: Place, recent: int, now: int) -> list[Section]:
@@ -46,13 +50,15 @@ def sections(reading: Reading, state: State, place: Place, recent: int, now: int
         ("Blockers (commands that fail)", _newest(failing), False),
         ("Decisions", _newest(entry[0] for entry in state["decisions"].values()), False),
         ("Constraints", _newest(int(seq) for seq in state["constraints"]), False),
-        ("Tasks, newest status", _newest(entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()),
-        False), ("Hand-offs", _newest(entry[2] for entry in state["tasks"].values() if entry[1] and entry[2]), False),
+        ("Tasks, newest status", _newest(entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()), False),
+        ("Hand-offs", _newest(entry[2] for entry in state["tasks"].values() if entry[1] and entry[2]), False),
         ("Facts", _newest(entry[0] for entry in state["facts"].values()), False),
         ("Fleet", _newest(state["fleet"].values()), True),
         ("Commands, latest outcome", _newest({entry[2] for entry in state["runs"].values()} - failing), True),
     ]
-    found = [Section(title, Lines(reading, seqs, short), len(seqs)) for title, seqs, short in groups]
+    found = [
+        Section(title, Lines(seqs, partial(_memories, reading, short)), len(seqs)) for title, seqs, short in groups
+    ]
     found.insert(6, _overruled(reading, list(reversed(state["overruled"]))))
     known = {seq for _, seqs, _ in groups for seq in seqs}
     found.insert(1, notices(reading, now))
@@ -66,12 +72,17 @@ def notices(reading: Reading, now: int) -> Section:
     """
     listed = [item for item in board.posted(reading.connection) if now - item.expires_at < _FORGOTTEN]
     order = sorted(listed, key=lambda item: (item.expires_at <= now, -item.created_at, item.id))
-    events = reading.load([item.seq for item in order[:_LOOKED]])
-    lines = [
-        notice_line(item.with_message(str((events[item.seq].body or {}).get("message", ""))), item.peer, now)
-        for item in order[:_LOOKED]
-    ]
-    return Section("Notices to everybody", lines, len(order))
+    return Section("Notices to everybody", Lines(order, partial(_notices, reading, now)), len(order))
+
+
+def _notices(reading: Reading, now: int, items: Sequence[board.Posted]) -> list[str]:
+    events, brought = reading.load([item.seq for item in items]), board.brought(reading.connection, items)
+    lines = []
+    for item in items:
+        origin = " (from elsewhere, unverified)" if item.id in brought else f"@{item.peer}" if item.peer else ""
+        message = str((events[item.seq].body or {}).get("message", ""))
+        lines.append(notice_line(item.with_message(message), origin, now))
+    return lines
 
 
 def _newest(seqs: Iterable[int]) -> list[int]:

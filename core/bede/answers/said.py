@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LONGEST = 6000
 #: Characters shown of either end of a turn that is cut.
 END = 300
+#: Characters of its beginning below which a turn is not worth showing.
+FEW = 20
 #: Where room is scarce: passages of so many tokens are whole or not there; a longer one gets as many at least, a turn
 #: beside an answer as many, and by its rank a passage as much less as the slope says.
 SHORT, LEAST, QUOTED, SLOPE = 110, 70, 60, 0.8
@@ -135,27 +137,44 @@ def within(found: Sequence[Turn], budget: int, room: int = 40) -> tuple[list[Tur
     The first that does not fit is cut to the room that is left, if there is enough of it to be of use. `room` is kept
     for what stands around them.
     """
-    from bede.engines import tokens
-
     kept: list[Turn] = []
     left = budget - room
     for turn in found:
-        cost = tokens.count(json.dumps(turn.to_json(), ensure_ascii=False)) + 2
+        cost = as_json(turn)
         if cost > left:
-            bare = tokens.count(json.dumps(replace(turn, text="").to_json(), ensure_ascii=False)) + 20
-            if left - bare < 60:
+            short = _shortened(turn, left)
+            if short is None:
                 break
-            short, missing = cut(turn.text, len(turn.text) // 2, max(2 * END + 100, (left - bare) * 2))
-            if tokens.count(short) + bare > left:
-                break
-            turn, cost = replace(turn, text=short, left_out=(turn.left_out or 0) + missing), left
+            turn, cost = short, left
         kept.append(turn)
         left -= cost
     return kept, len(found) - len(kept)
 
 
-def as_json(one: Passage | Said) -> int:
-    """Return what a passage, or a turn of one, costs in an answer."""
+def _shortened(turn: Turn, room: int) -> Turn | None:
+    """Return a turn cut to a room, or nothing where that is too little to be of use.
+
+    Both ends and the middle are left of it, or its beginning; before that goes, where it was said and what it changed.
+    """
+    bare = replace(turn, text="", left_out=len(turn.text))
+    bare = bare if as_json(bare) + LEAST <= room else replace(bare, files=(), branch="", cwd="")
+    least, size = as_json(bare), len(turn.text)
+    while size >= min(FEW, len(turn.text)) and least < room:
+        text, missing = _begun(turn.text, size) if size < 3 * END else cut(turn.text, len(turn.text) // 2, size)
+        short = replace(bare, text=text, left_out=(turn.left_out or 0) + missing or None)
+        if (cost := as_json(short)) <= room:
+            return short
+        size = min(size - 1, size * (room - least) // (cost - least))
+    return None
+
+
+def _begun(text: str, size: int) -> tuple[str, int]:
+    """Return the beginning of a text, which says that it is one, and how many characters are missing."""
+    return (text, 0) if len(text) <= size else (text[:size] + "…", len(text) - size)
+
+
+def as_json(one: Passage | Said | Turn) -> int:
+    """Return what a passage, or a turn, costs in an answer."""
     from bede.engines import tokens
 
     return tokens.count(json.dumps(one.to_json(), ensure_ascii=False)) + 2
@@ -219,9 +238,7 @@ def _shown(
     return replace(one, turns=tuple(kept[spot] for spot in sorted(kept)))
 
 
-def _quoted(
-    turn: Said, need: int, room: int, tell: Telling, cost: Callable[[Passage | Said], int]
-) -> Said | None:
+def _quoted(turn: Said, need: int, room: int, tell: Telling, cost: Callable[[Passage | Said], int]) -> Said | None:
     """Return a turn cut to a room, or nothing where that is too little to be of use."""
     bare = cost(replace(turn, text=""))
     if room - bare < QUOTED:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 from bede.identity import timestamp
 from bede.projections.memory import endings
-from bede.quick import dataclass
+from bede.quick import dataclass, replace
 from bede.records import Event, Record, Spans
 from bede.repository import Reading
+
+#: Characters of a summary below which it is not worth showing.
+SHORTEST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Memory(Record):
-    """One memory or run. Empty fields are left out of the JSON."""
+    """One memory or run. Empty fields are left out of the JSON.
+
+    `left_out` counts the characters of its JSON that are not shown, where the budget has no room for all of it.
+    """
 
     SPARSE: ClassVar[bool] = True
 
@@ -37,6 +44,7 @@ class Memory(Record):
     output: str = ""
     ended_by: str = ""
     score: float | None = None
+    left_out: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,32 @@ def _memory(event: Event, status: str, ender: str, score: float | None) -> Memor
         ended_by=ender,
         score=None if score is None else round(score, 4),
     )
+
+
+def shortened(memory: Memory, room: int) -> Memory | None:
+    """Return a memory of which no more than the beginning of its summary is left, so that its JSON fits a room.
+
+    None where that is too little to be of use.
+    """
+    from bede.engines import tokens
+
+    whole, size = _json(memory), len(memory.summary)
+    bare = Memory(
+        memory.id, memory.kind, memory.status, memory.task_id, memory.agent_id, memory.at, "", left_out=len(whole)
+    )
+    least = tokens.count(_json(bare))
+    while size >= min(SHORTEST, len(memory.summary)) and least < room:
+        text = memory.summary[:size] + ("…" if size < len(memory.summary) else "")
+        short = replace(bare, summary=text)
+        short = replace(short, left_out=len(whole) - len(_json(short)))
+        if (cost := tokens.count(_json(short))) <= room:
+            return short
+        size = min(size - 1, size * (room - least) // (cost - least))
+    return None
+
+
+def _json(memory: Memory) -> str:
+    return json.dumps(memory.to_json(), ensure_ascii=False)
 
 
 def line(event: Event) -> Line:

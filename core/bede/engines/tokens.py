@@ -41,6 +41,24 @@ _CUTS = (f"(?:{'|'.join(_PLAIN)})", r"\s+(?!\S)", r"\s")
 #: What tiktoken takes for whitespace; Python's idea of it is wider.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _STRIDE = 1 << 16  # longer whitespace is encoded apart
+_STRETCH = 1 << 18  # so much of a longer text is encoded at once
+#: Blanks; letters, signs and digits that all versions of Unicode know as such.
+_BLANK, _LETTER = _SPACES.translate({10: None, 13: None}), r"A-Za-z\u3041-\u3096\u30A1-\u30FA\u4E00-\u9FA5\uAC00-\uD7A3"
+_SIGN, _DIGIT = r"!-/:-@\[-`{-~\u3001\u3002\uFF01\uFF0C", "0-9"
+#: Where no piece reaches across, nor looks: before a blank behind what is none; behind the last line break of
+#: whitespace; behind a letter; on either side of a number.
+_SEAM = "|".join(
+    (
+        rf"[^{_SPACES}](?=[{_BLANK}])",
+        rf"[\r\n](?=[{_BLANK}]*+[^{_SPACES}])",
+        rf"[{_LETTER}](?=[{_SIGN}{_DIGIT}])",
+        rf"[{_DIGIT}](?=[{_LETTER}{_SIGN}])",
+        rf"[{_SIGN}](?=[{_DIGIT}])",
+    )
+)
+#: Characters of one piece, and of one piece still where it is cut behind the first of them.
+_ALIKE = f"[{_LETTER}]{{3}}|[{_SIGN}]{{3}}|[{_DIGIT}]{{3}}"
+_TRIES = 64
 
 #: How many ranks `bound` reads: more is tighter, and slower to load.
 _KNOWN = 30_000
@@ -70,7 +88,7 @@ def count(text: str) -> int:
     Raises:
         Corrupt, Unavailable: see `encode`.
     """
-    return len(encode(text))
+    return sum(map(len, _encoded(text)))
 
 
 def encode(text: str) -> list[int]:
@@ -80,20 +98,17 @@ def encode(text: str) -> list[int]:
         Corrupt: the packaged ranks are damaged.
         Unavailable: the packaged ranks cannot be read, or tiktoken cannot be loaded.
     """
-    encoding, text = _encoding(), _clean(text)
-    if len(text) <= _STRIDE:
-        return encoding.encode_ordinary(text)
-    return [token for part in _parts(text) for token in encoding.encode_ordinary(part)]
+    return [token for part in _encoded(text) for token in part]
 
 
-def widths(text: str) -> list[int]:
-    """Return how many bytes of UTF-8 each token of a text stands for, in order.
+def widths(text: str) -> bytes:
+    """Return how many bytes of UTF-8 each token of a text stands for, in order, a byte a token.
 
     Raises:
         Corrupt, Unavailable: see `encode`.
     """
     known = _widths()
-    return [known[token] for token in encode(text)]
+    return b"".join([bytes([known[token] for token in part]) for part in _encoded(text)])
 
 
 def decode(tokens: Sequence[int]) -> str:
@@ -182,6 +197,49 @@ def _lines(text: str) -> Iterator[str]:
     """
     line = rf"[^\r\n]*+(?:[\r\n](?:[{_SPACES}]*[\r\n])?+)?+"
     return (found[0] for found in re.finditer(line, text))
+
+
+def _encoded(text: str) -> Iterator[list[int]]:
+    """Yield the tokens of a text, part by part: as a list they are ten times as big as a text of millions."""
+    encoding, text = _encoding(), _clean(text)
+    if len(text) <= _STRIDE:
+        yield encoding.encode_ordinary(text)
+        return
+    for stretch in _stretches(text):
+        for part in _parts(stretch):
+            yield from _steps(encoding, part)
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """Cut a text where a piece ends whatever stands around it, once there is such a place and enough before it."""
+    seam, done = re.compile(_SEAM), 0
+    while found := seam.search(text, done + _STRETCH):
+        yield text[done : found.end()]
+        done = found.end()
+    yield text[done:] if done else text
+
+
+def _steps(encoding: Encoding, part: str) -> Iterator[list[int]]:
+    """Yield the tokens of a part without a seam: what merges one piece of N bytes takes fifty times N.
+
+    Tokens are those of a piece if each two neighbours are the tokens of what they stand for. So a piece may be cut
+    before a token which is still the first one there when what is before it is gone.
+    """
+    tokens, at = encoding.encode_ordinary(part[: 2 * _STRETCH]), 0
+    solid, alike = len(part.rstrip(_SPACES)), re.compile(_ALIKE)
+    while at + 2 * _STRETCH < len(part):
+        for kept in range(len(tokens) - _TRIES, max(len(tokens) - 2 * _TRIES, 0), -1):
+            place = at + len(encoding.decode_bytes(tokens[:kept]).decode("utf-8", "replace"))
+            if place > solid or alike.match(part, place - 1):
+                ahead = encoding.encode_ordinary(part[place : place + 2 * _STRETCH])
+                if ahead[0] == tokens[kept]:
+                    break
+        else:
+            tokens = encoding.encode_ordinary(part[at:])
+            break
+        yield tokens[:kept]
+        tokens, at = ahead, place
+    yield tokens
 
 
 def _clean(text: str) -> str:

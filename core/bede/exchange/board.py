@@ -83,27 +83,28 @@ def clear(writing: Writing, item: Posted, actor: str, now: int) -> bool:
     return True
 
 
-def _clearing(identity: str, at: int, actor: str, now: int, peer: str = "") -> Draft:
+def _clearing(identity: str, at: int, actor: str, now: int, peer: str = "", *, unsigned: bool = False) -> Draft:
     when = timestamp(at)
-    body = {"notice_id": identity, "cleared_at": when}
+    body: dict[str, Any] = {"notice_id": identity, "cleared_at": when, **({"unsigned": True} if unsigned else {})}
     key = {"notice": identity, "cleared": when, **({"signed": peer} if peer else {})}
     return Draft(CLEARED, body, actor, now, source(**key))
 
 
 def _signed(writing: Writing, key: str, identity: str, peer: str) -> str:
-    """Return the key of a signed notice: one of its own where a bundle brought something under the usual one."""
+    """Return the key of a signed notice: one of its own where something unsigned stands under the usual one."""
     seq = log.by_source(writing.connection, key)
-    if not (seq and journal.brought(writing.connection)(seq)):
+    event = writing.load([seq]).get(seq) if seq else None
+    if event is None or event.body is None:
         return key
-    event = writing.load([seq]).get(seq)
-    return key if event is None or event.body is None else source(notice=identity, signed=peer)
+    is_unsigned = event.body.get("unsigned") or journal.brought(writing.connection)(event.seq)
+    return source(notice=identity, signed=peer) if is_unsigned else key
 
 
 def merge(writing: Writing, notices: Sequence[Notice], actor: str, now: int, *, peer: str = "") -> Taken:
     """Bring notices from elsewhere together with those that are here: all of them, or none.
 
-    `peer` is whose signature vouches for them: then it counts for nothing what a bundle said in its name before. What
-    was purged here does not come back.
+    `peer` is whose signature vouches for them: then it counts for nothing what a bundle or an unsigned file said in its
+    name before. Without one they are marked as unsigned, for ever. What was purged here does not come back.
 
     Raises:
         Conflict: with the reason `notice_conflict`, where one is here already and says something else.
@@ -125,9 +126,9 @@ def merge(writing: Writing, notices: Sequence[Notice], actor: str, now: int, *, 
             )
     added = {str((event.body or {})["notice_id"]) for event in writing.append(COORDINATION, fresh)}
     drafts = [
-        _clearing(item.id, item.cleared_at, actor, now, peer)
+        _clearing(item.id, item.cleared_at, actor, now, peer, unsigned=not peer)
         for item in notices
-        if item.cleared_at is not None and _is_earlier(item, known.get(item.id), item.id in added)
+        if item.cleared_at is not None and _is_earlier(item, known.get(item.id), item.id in added, peer)
     ]
     writing.append(COORDINATION, drafts)
     return Taken(len(added), sum(draft.body["notice_id"] not in added for draft in drafts))
@@ -155,9 +156,7 @@ def mark(secret: bytes, item: Notice) -> str:
 
 
 def _arrived(item: Notice, clean: Notice, secret: bytes, actor: str, now: int, peer: str) -> Draft:
-    body: dict[str, Any] = body_of(clean)
-    if peer:
-        body["peer"] = peer
+    body: dict[str, Any] = {**body_of(clean), **({"peer": peer} if peer else {"unsigned": True})}
     if clean.message != item.message:
         body["mark"] = mark(secret, item)
     return Draft(NOTICE, body, actor, now, source(notice=item.id))
@@ -169,8 +168,8 @@ def _is_same(known: Posted, item: Notice, clean: Notice, secret: bytes) -> bool:
     return same or bool(known.mark and hmac.compare_digest(known.mark, mark(secret, item)))
 
 
-def _is_earlier(item: Notice, known: Posted | None, is_added: bool) -> bool:
-    if known is None:
+def _is_earlier(item: Notice, known: Posted | None, is_added: bool, peer: str) -> bool:
+    if known is None or (known.is_vouched and not peer):  # What nobody signed clears nothing that somebody did.
         return is_added
     return item.cleared_at is not None and (known.cleared_at is None or item.cleared_at < known.cleared_at)
 

@@ -3,7 +3,8 @@
 One compressed file a transcript, with a frame for each time something new was read. Secrets are taken out first, as
 they are from everything that reaches the disk; a record without one is kept byte for byte, and one with is filled up
 with blanks where it got shorter, so that all stands where it stood. `bede ingest --path` reads such a copy like the
-file it was made of. What a rewritten file no longer holds stays, in an earlier copy beside it.
+file it was made of: the small files that tell where a session belongs, and those that hold the rest of it, lie beside
+the copy as they lay beside the file. What a rewritten file no longer holds stays, in an earlier copy beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bede.intake import files
+from bede.intake.running import companions
 from bede.redact import redact, redact_value
+from bede.sources import source
 from bede.sources.jsonl import LONGEST
 
 #: A text that is one value is read whole; of a bigger one, which no format reads, no more is copied.
@@ -63,7 +66,23 @@ class Escrow:
             self._put_by(place)
         draft.chmod(0o600)
         draft.replace(place)
+        root = Path(self.folder, *place.relative_to(self.folder).parts[:2])
+        for each, other in files.moved(files.plain(path), companions(source(agent), path), place, root):
+            self._copy(each, other)
         return end
+
+    def _copy(self, path: Path, place: Path) -> None:
+        """Keep a file that is read together with a transcript, unless it is kept as it is now."""
+        at = path.stat().st_mtime_ns
+        if place.exists() and place.stat().st_mtime_ns == at:
+            return
+        self._folders(place)
+        draft = place.with_name(place.name + ".new")
+        draft.unlink(missing_ok=True)
+        with files.opened(path) as file, os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as out:
+            out.writelines(_value(file))
+        os.utime(draft, ns=(at, at))
+        draft.replace(place)
 
     def _folders(self, place: Path) -> None:
         """Make the folders of a copy, each for its owner alone."""
@@ -109,14 +128,15 @@ def _begins(long: Path, short: Path) -> bool:
 
 def _some(file: BinaryIO, left: int) -> Iterator[bytes]:
     """Yield so many bytes, line by line; of a line that is too long to be read only its end."""
-    while left > 0 and (line := file.readline(min(left, LONGEST + 1))):
-        left -= len(line)
-        while len(line) > LONGEST and not line.endswith(b"\n") and left > 0:
-            line = file.readline(min(left, LONGEST))
-            left -= len(line)
-            line = b"\n" if line.endswith(b"\n") else b"\0" * (LONGEST + 1)
-        if len(line) <= LONGEST:
-            yield line
+    is_over = False
+    while left > 0 and (piece := file.readline(min(left, LONGEST + 1))):
+        left -= len(piece)
+        is_over = is_over or len(piece) > LONGEST
+        if not is_over:
+            yield piece
+        elif piece.endswith(b"\n"):
+            is_over = False
+            yield b"\n"
 
 
 def _value(file: BinaryIO) -> Iterator[bytes]:

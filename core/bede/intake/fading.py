@@ -1,7 +1,8 @@
 """Which transcripts their agent will delete soon, though nothing of them was taken in yet.
 
-Claude Code removes what has not changed for `cleanupPeriodDays` (30 unless its settings say another number). The other
-agents keep their sessions until a person deletes them.
+What may not be looked into is noted in the world that is asked. Claude Code removes what has not changed for
+`cleanupPeriodDays` (30 unless its settings say another number). The other agents keep their sessions until a person
+deletes them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -20,6 +20,8 @@ from bede.sources.jsonl import Cursor
 COMPARED = 4096
 #: Most bytes that a compressed file is unpacked to: none that an agent wrote comes near.
 UNPACKED = 8 << 30
+#: Bytes by which a format is known.
+HEAD = 65536
 #: So many of the last names in a path say what its file is: formats look at the folders above it.
 NAMES = 6
 #: Bytes that are read at once: of lines of a few kilobytes, the usual eight hold only some.
@@ -80,7 +82,7 @@ def plain(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".zst")) if path.name.endswith(_PACKED) else path
 
 
-def head(path: Path, size: int = 65536) -> bytes:
+def head(path: Path, size: int = HEAD) -> bytes:
     """Return the beginning of a file, unpacked.
 
     Raises:
@@ -88,6 +90,11 @@ def head(path: Path, size: int = 65536) -> bytes:
     """
     with opened(path) as file:
         return file.read(size)
+
+
+def is_blank(head: bytes) -> bool:
+    """Tell whether a file of which this is the beginning holds nothing at all."""
+    return len(head) < HEAD and not head.removeprefix(b"\xef\xbb\xbf").strip(b"\x00 \t\r\n")
 
 
 def is_packed(path: Path) -> bool:
@@ -118,6 +125,39 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         return
     with _unpacked(path) as unpacked:
         yield unpacked
+
+
+@contextmanager
+def together(path: Path, beside: Sequence[Path]) -> Iterator[Path]:
+    """Hold a compressed file unpacked, with what is read together with it; without such, the file as it is.
+
+    Raises:
+        OSError, BadSource: it cannot be read.
+        Unavailable: it is compressed, and the library for that is missing.
+    """
+    if not beside:
+        yield path
+        return
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="bede-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder, *plain(path).absolute().parts[-NAMES:])
+        place.parent.mkdir(parents=True)
+        with opened(path) as file, place.open("wb") as out:
+            shutil.copyfileobj(file, out)
+        for each, other in moved(plain(path), beside, place, Path(folder)):
+            other.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(each, other)
+        yield place
+
+
+def moved(path: Path, beside: Iterable[Path], place: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield files and where each lies to a copy as it does to the original; none that would lie outside a folder."""
+    for each in beside:
+        other = Path(os.path.normpath(place.parent / os.path.relpath(each.absolute(), path.absolute().parent)))
+        if other.is_relative_to(folder):
+            yield each, other
 
 
 @contextmanager

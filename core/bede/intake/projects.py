@@ -108,7 +108,7 @@ def _project(
             raise Busy("another run is taking in sessions", hint="wait for it, or look with 'bede ingest --status'")
         run = Run(repository, context.now(), report, roots, str(project.root), keep=_keeper(project, wanted))
         run.keeps_thoughts, run.is_dry, run.is_again = wanted.keeps_thoughts, wanted.is_dry, wanted.is_again
-        files = _named(wanted, report) if wanted.paths else _files(context, wanted)
+        files = _named(wanted, report) if wanted.paths else _files(context, wanted, report)
         for number, (agent, path) in enumerate(files):
             context.progress(number, len(files), path.name)
             run.take(agent, path)
@@ -121,20 +121,24 @@ def _project(
 
 
 def _named(wanted: Wanted, report: Report) -> list[tuple[str, Path]]:
-    """Return the files that are named, and whose they are; what is nobody's costs itself."""
+    """Return the files that are named, and whose they are; what is nobody's costs itself, what is empty is told so."""
     found = []
     for path in wanted.paths:
         try:
-            found.append((recognise(path), path.absolute()))
+            if agent := recognise(path):
+                found.append((agent, path.absolute()))
+            else:
+                report.note(path, "empty", Tally())
         except (BadSource, Unavailable) as error:
             report.fail(path, error)
             report.note(path, "unreadable", Tally())
     return found
 
 
-def _files(context: Context, wanted: Wanted) -> list[tuple[str, Path]]:
+def _files(context: Context, wanted: Wanted, report: Report) -> list[tuple[str, Path]]:
     world = World(context.environment, home(context), sys.platform)
-    found = transcripts(wanted.agents, world)
+    found = list(transcripts(wanted.agents, world))
+    report.refused |= world.refused
     return [(agent, path) for agent, path in found if not wanted.since or _changed(path) >= wanted.since]
 
 

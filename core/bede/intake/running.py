@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from bede.errors import BadSource, BedeError, Corrupt, Unavailable
 from bede.intake import files
@@ -26,6 +27,10 @@ from bede.sources.port import Source, Tally, World
 
 #: So many cursors of files that had nothing for the project are written in one transaction.
 CURSORS = 500
+#: After so many nanoseconds without a change a file is held to be done with.
+_RESTING = 86_400 * 1_000_000_000
+#: What a mark holds to read on in a file.
+_ONWARD = ("offset", "line", "part", "head", "tail")
 
 Keep = Callable[[str, Path, int, int], int]
 """Copies what was read of a file between two offsets, and returns up to where the copy reaches; -1 for no copy."""
@@ -41,6 +46,7 @@ class Report:
     problems: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[Path, str, str]] = field(default_factory=list)  # path, code, message
     sessions: set[tuple[str, str]] = field(default_factory=set)
+    refused: dict[Path, str] = field(default_factory=dict)  # folders that may not be looked into, and why
     #: Of files whose sessions all tell a folder: what the file looked like, and the folders.
     folders: dict[Path, tuple[files.Mark, frozenset[str]]] = field(default_factory=dict)
 
@@ -82,7 +88,7 @@ def transcripts(agents: Iterable[str], world: World) -> Iterator[tuple[str, Path
 
 
 def recognise(path: Path) -> str:
-    """Return whose transcript a file is, by its name and its first bytes.
+    """Return whose transcript a file is, by its name and its first bytes; "" where nothing is in it yet.
 
     Raises:
         BadSource: it is nobody's, or cannot be read.
@@ -93,10 +99,22 @@ def recognise(path: Path) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise BadSource(f"cannot read {path}: {reason}", hint="check the path") from error
-    for agent in (*AGENTS, *guests()):
+    known = (*AGENTS, *guests())
+    for agent in known:
         if source(agent).accepts(files.plain(path), head):
             return agent
+    for agent in known:  # A raw copy of what was found by its place alone.
+        if path.suffix == ".zst" and f"/raw/{agent}/" in path.absolute().as_posix():
+            return agent
+    if files.is_blank(head):
+        return ""
     raise BadSource(f"no agent's transcript: {path}", hint=f"known are those of {', '.join(sorted(AGENTS))}")
+
+
+def companions(module: Source, path: Path) -> list[Path]:
+    """Return the files that a format reads together with a transcript, and that are there."""
+    beside: Callable[[Path], Iterable[Path]] = getattr(module, "beside", lambda _path: ())
+    return [each for each in beside(files.plain(path)) if each.is_file()]
 
 
 @dataclass(slots=True)
@@ -125,8 +143,11 @@ class Run:
         except (BadSource, Unavailable, OSError, *FAULTS) as error:
             if self._is_writing:  # It is not the file that fails.
                 raise
-            self.report.fail(path, error)
-            verdict = "unreadable"
+            if _is_blank(path):  # As agents leave some that were begun and never written.
+                verdict, tally = "empty", Tally()
+            else:
+                self.report.fail(path, error)
+                verdict = "unreadable"
         self.report.note(path, verdict, tally)
 
     def finish(self) -> None:
@@ -163,7 +184,9 @@ class Run:
         with self.repository.snapshot() as reading, suppress(Corrupt):  # What cannot be read is read anew.
             known = cursors.find(reading.connection, path)
             known = known if known and known.agent == agent and not self.is_again else None
-        if form(module, path) == "document" and module.FORM == "document" and not files.is_packed(path):
+        is_whole = form(module, path) == "document" and module.FORM == "document"
+        is_packed = is_whole and files.is_packed(path)
+        if is_whole and not is_packed:
             seen["stamp"] = module.stamp(path)  # type: ignore[attr-defined]
         if known and self._is_moot(agent, known.mark):
             known = None
@@ -172,10 +195,13 @@ class Run:
             self._wait(agent, path, known.mark.get("waits", {}).values())
             if any(known.mark.get("places", {}).values()):
                 self._keep(path, known, known.mark, tally)
+            elif (known.state or "offset" in known.mark) and self._rests(known.mark):
+                self._later(path, self._cursor(agent, known.mark, known.state))
             return "unchanged"
         if known is None and self._is_elsewhere(path, seen):
             return "foreign"
-        return self._read(module, path, known, seen, tally)
+        with files.together(path, companions(module, path) if is_packed else ()) as place:
+            return self._read(module, path, place, known, seen, tally)
 
     def _is_moot(self, agent: str, mark: files.Mark) -> bool:
         """Tell whether what was decided about a file's sessions would be decided otherwise now."""
@@ -193,8 +219,11 @@ class Run:
         if mark.get("is_placed"):
             self.report.folders[path] = (seen, frozenset(mark["folders"]))
 
-    def _read(self, module: Source, path: Path, known: cursors.Cursor | None, seen: files.Mark, tally: Tally) -> str:
-        reader, stamps = self._reader(module, path, known, tally)
+    def _read(
+        self, module: Source, path: Path, place: Path, known: cursors.Cursor | None, seen: files.Mark, tally: Tally
+    ) -> str:
+        """Read on in a file, where it lies or at the place to which it was unpacked."""
+        reader, stamps = self._reader(module, place, known, tally)
         goes_on = known is not None and (_resume(reader, known, seen) or reader.only is not None)
         is_document = reader.form == "document"
         writer = Writer(self.repository, module.AGENT, path, self.now, not goes_on and not is_document, is_document)
@@ -202,12 +231,12 @@ class Run:
         start = reader.cursor.offset
         sorting = self._sorted(reader, writer, Sorting(self, module.AGENT, known.mark if known and goes_on else {}))
         if sorting.is_short:  # What had no room while it was not known whose it is.
-            reader, _ = self._reader(module, path, None, tally)
+            reader, _ = self._reader(module, place, None, tally)
             start, sorting = 0, self._sorted(reader, writer, Sorting(self, module.AGENT, sorting.mark(), is_sure=True))
         mark = {**seen, **reader.mark(), **sorting.mark(), **({"stamps": stamps} if stamps else {})}
         if goes_on and known and "kept" in known.mark:
             mark["kept"] = known.mark["kept"]
-        cursor = cursors.Cursor(module.AGENT, mark, {} if sorting.waits else reader.dump())
+        cursor = self._cursor(module.AGENT, mark, {} if sorting.waits else reader.dump())
         self._end(writer, sorting, cursor)
         self._learn(path, seen, mark)
         self._wait(module.AGENT, path, sorting.waits.values())
@@ -216,6 +245,22 @@ class Run:
         if sorting.verdict() == "read":
             self._keep(path, cursor, mark if start else {**mark, "kept": None}, tally)
         return sorting.verdict()
+
+    def _cursor(self, agent: str, mark: files.Mark, state: dict[str, Any]) -> cursors.Cursor:
+        """Return the cursor of a file: all it takes to go on, but of others' sessions no turn that is open.
+
+        Of a file that rests and has nothing for the project, only what it looks like: it is read anew if it changes.
+        """
+        places = mark.get("places", {})
+        if not any(places.values()) and self._rests(mark):
+            return cursors.Cursor(agent, {name: mark[name] for name in mark if name not in _ONWARD}, {})
+        for told in ("turns", "latest"):
+            if told in state:
+                state = {**state, told: {name: state[told][name] for name in state[told] if places.get(name, True)}}
+        return cursors.Cursor(agent, mark, state)
+
+    def _rests(self, mark: files.Mark) -> bool:
+        return bool(mark["mtime"] < self.now * 1000 - _RESTING) and not mark.get("waits")
 
     def _reader(
         self, module: Source, path: Path, known: cursors.Cursor | None, tally: Tally
@@ -261,11 +306,14 @@ class Run:
     def _end(self, writer: Writer, sorting: Sorting, cursor: cursors.Cursor) -> None:
         """Write the last of a file; the cursors of files with nothing to write wait for one another."""
         if sorting.is_empty() and not self.is_dry:
-            self._cursors.append((writer.path, cursor))
-            if len(self._cursors) >= CURSORS:
-                self._put_cursors()
+            self._later(writer.path, cursor)
         else:
             self._write(writer, sorting, cursor)
+
+    def _later(self, path: Path, cursor: cursors.Cursor) -> None:
+        self._cursors.append((path, cursor))
+        if len(self._cursors) >= CURSORS:
+            self._put_cursors()
 
     def _put_cursors(self) -> None:
         if self._cursors and not self.is_dry:
@@ -283,14 +331,22 @@ class Run:
     def _keep(self, path: Path, cursor: cursors.Cursor, mark: files.Mark, tally: Tally) -> None:
         """Copy what the copy of a file does not have yet, and remember how far it reaches."""
         end = int(mark.get("offset", 0))
-        if not self.keep or (mark.get("kept") or {}) == {"to": end, "mtime": mark["mtime"]}:
+        now = {"mtime": mark["mtime"], **({"stamp": mark["stamp"]} if "stamp" in mark else {})}
+        if not self.keep or (mark.get("kept") or {}) == {"to": end, **now}:
             return
         kept = self.keep(cursor.agent, path, (mark.get("kept") or {"to": 0})["to"], end)
         if kept < 0:
             tally.bad("no raw copy of a database")
             return
-        cursor.mark["kept"] = {"to": kept, "mtime": mark["mtime"]}
-        self._cursors.append((path, cursor))
+        cursor.mark["kept"] = {"to": kept, **now}
+        self._later(path, cursor)
+
+
+def _is_blank(path: Path) -> bool:
+    try:
+        return files.is_blank(files.head(path))
+    except (OSError, BedeError):
+        return False
 
 
 def _is_unchanged(mark: files.Mark, seen: files.Mark) -> bool:

@@ -63,6 +63,11 @@ def age(microseconds: int) -> str:
     return f"{seconds} s"
 
 
+def second(moment: int) -> int:
+    """Return when a lease ends as it is told: the clocks it is reckoned from are never read at quite the same time."""
+    return (moment + 500_000) // 1_000_000 * 1_000_000
+
+
 def remaining(microseconds: int) -> str:
     """Return what is left of a time, to the nearest unit: a quarter of an hour that has just begun is 15 min."""
     size = next((size for size in (86400, 3600, 60) if microseconds >= size * 1_000_000), 0)

@@ -82,7 +82,7 @@ def doctor(context: Context) -> DoctorResult:
 
 
 def _guarded(look: Callable[[Context], Iterator[Check]], context: Context) -> list[Check]:
-    """Let one check's failure be a finding, so that the others are still made."""
+    """Let one check's failure be a finding, under the name it has anyway, so that the others are still made."""
     try:
         return list(look(context))
     except RepositoryNotFound as error:
@@ -93,10 +93,13 @@ def _guarded(look: Callable[[Context], Iterator[Check]], context: Context) -> li
         return [Check(look.__name__.strip("_"), "fail", str(error), hint)]
 
 
-def _runtime(_context: Context) -> Iterator[Check]:
+def _python(_context: Context) -> Iterator[Check]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     fine = sys.version_info >= (3, 11)
     yield Check("python", "ok" if fine else "fail", version, "" if fine else "use Python 3.11 or newer")
+
+
+def _sqlite(_context: Context) -> Iterator[Check]:
     searches = has_text_search()
     has = searches and sqlite3.sqlite_version_info >= (3, 38)
     yield Check(
@@ -137,7 +140,7 @@ def _modes(context: Context) -> Iterator[Check]:
     )
 
 
-def _room(context: Context) -> Iterator[Check]:
+def _space(context: Context) -> Iterator[Check]:
     free = shutil.disk_usage(context.project.folder).free
     outcome = "ok" if free > _ROOM else "warn" if free > _ROOM // 10 else "fail"
     log = Path(f"{context.project.database}-wal")
@@ -152,7 +155,7 @@ def _integrity(context: Context) -> Iterator[Check]:
     yield Check("integrity", "ok" if fine else "fail", "; ".join(said[:5]), "" if fine else "restore a backup")
 
 
-def _projections(context: Context) -> Iterator[Check]:
+def _indexes(context: Context) -> Iterator[Check]:
     """Ask each projection something, as the everyday verbs do."""
     with context.repository.snapshot() as reading:
         place = context.look(reading)
@@ -198,7 +201,7 @@ def _history(context: Context) -> Iterator[Check]:
         return
     size = f"{counted(verdict.events, 'event')}, {counted(verdict.operations, 'operation')}"
     yield Check("history", "ok", f"{size}, in {took:.2f} s")
-    for look in (_projections, _derived):  # Nothing that is right follows from a history that is not.
+    for look in (_indexes, _derived):  # Nothing that is right follows from a history that is not.
         yield from _guarded(look, context)
 
 
@@ -237,25 +240,39 @@ def _transcripts(context: Context) -> Iterator[Check]:
     """Look for sessions that their agent will delete before anybody took them in."""
     from bede.intake.fading import fading
     from bede.intake.projects import home
+    from bede.intake.running import transcripts
+    from bede.sources import AGENTS
     from bede.sources.port import World
 
     world = World(context.environment, home(context), sys.platform)
     with context.repository.snapshot() as reading:
         found, days = fading(reading.connection, world, context.now())
+    for _ in transcripts(AGENTS, world):  # Only what may not be looked into is of interest.
+        pass
+    if world.refused:
+        named = ", ".join(f"{folder}: {reason}" for folder, reason in sorted(world.refused.items())[:3])
+        more = " …" if len(world.refused) > 3 else ""
+        yield Check("transcripts", "warn", f"cannot look into {named}{more}", "let this user read the folders")
     if found:
         named = ", ".join(str(path) for path in found[:3]) + (" …" if len(found) > 3 else "")
         detail = f"claude-code keeps sessions {days} days and will soon delete {len(found)} not taken in: {named}"
         yield Check("transcripts", "warn", detail, "run 'bede ingest', or 'bede ingest --all'")
-    else:
+    elif not world.refused:
         yield Check("transcripts", "ok", "none will be deleted soon without having been taken in")
 
 
 def _agents(context: Context) -> Iterator[Check]:
-    """Look at every coding agent on this machine, and at what their hooks could not do."""
-    from bede.examining import examine, log_of_hooks
+    """Look at every coding agent on this machine."""
+    from bede.examining import examine
 
     for found in examine(context):
         yield Check(f"agent {found.agent}", found.outcome, found.detail, found.hint)
+
+
+def _hooks(context: Context) -> Iterator[Check]:
+    """Look whether there was anything that hooks could not do."""
+    from bede.examining import log_of_hooks
+
     path, count = log_of_hooks(context.environment)
     if count:
         yield Check("hooks", "warn", f"{count} calls could not be answered", f"look into {path}, then delete it")
@@ -306,16 +323,18 @@ def _ask_for_tools(context: Context) -> int:
 
 
 _LOOKS = (
-    _runtime,
+    _python,
+    _sqlite,
     _settings,
     _project,
     _modes,
-    _room,
+    _space,
     _integrity,
     _history,
     _registry,
     _engines,
     _transcripts,
     _agents,
+    _hooks,
     _server,
 )

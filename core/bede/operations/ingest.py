@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from bede.context import Context
 from bede.errors import BadSource, BedeError, UsageError
-from bede.identity import instant, timestamp
+from bede.identity import counted, instant, timestamp
 from bede.intake.running import Report
 from bede.operation import Field, operation
 from bede.projections.sessions import tally
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unread(Record):
-    """A file that could not be read, and why."""
+    """A file that could not be read, or a folder that may not be looked into, and why."""
 
     path: str
     code: str
@@ -33,11 +34,15 @@ class Unread(Record):
 
 @dataclass(frozen=True, slots=True)
 class Unclaimed(Record):
-    """New transcripts that are nobody's: the folder that they tell, "" for none, how many, and the newest of them."""
+    """New transcripts that are nobody's: the folder that they tell, "" for none, how many, and the newest of them.
+
+    Of a folder that is `gone`, as that of a worktree which was removed, nothing tells any more whose it was.
+    """
 
     cwd: str
     files: int
     paths: tuple[str, ...]
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,12 @@ class IngestResult(Record):
     """What was met and what came of it. `files` by outcome, `turns` by outcome, `problems` by reason.
 
     Of files: `read` had something for this project, `unchanged` nothing new, `foreign` belong to other folders,
-    `unplaced` tell no folder, `empty` no conversation, `unreadable` are listed. Of turns: `new`, `revised` (told again
-    with more in them), `repeated` (known already), `replayed` (copies of another session's). `embedded` counts windows
-    that got a vector now, `vectors` those that have one, by model; `warnings` tells why an engine of the settings made
-    none. `unclaimed` names what tells no folder, or one that no registered project holds, newest first, and of how many
-    folders more there are.
+    `unplaced` tell no folder, `empty` no conversation, `unreadable` are listed, and so are folders that may not be
+    looked into. Of turns: `new`, `revised` (told again with more in them), `repeated` (known already),
+    `replayed` (copies of another session's). `embedded` counts windows that got a vector now, `vectors` those that
+    have one, by model; `warnings` tells why an engine of the settings made none, and of how many such folders there
+    are more. `unclaimed` names what tells no folder, or one that no registered project holds, newest first, and of how
+    many folders more there are.
     """
 
     SCHEMA: ClassVar[str] = "ingest/1"
@@ -93,7 +99,7 @@ class IngestResult(Record):
 
     @property
     def exits(self) -> int:
-        """30 where a file could not be read; what could be read was kept."""
+        """30 where a file or folder could not be read; what could be read was kept."""
         return BadSource.exit_status if self.unreadable else 0
 
 
@@ -101,6 +107,8 @@ class IngestResult(Record):
 _PATIENCE = 60.0
 #: Windows without a vector for which such a run loads an engine.
 _FEW = 64
+#: Folders that may not be looked into of which each is told.
+_CLOSED = 20
 #: Folders of nobody's transcripts that are told, and files of each.
 _FOLDERS, _NAMED = 5, 3
 
@@ -116,7 +124,9 @@ def ingest(
     all_: Annotated[bool, Field("For every registered project, noted in the schedule's log", cli_only=True)] = False,
     status: Annotated[bool, Field("Only tell what is stored")] = False,
     thoughts: Annotated[bool, Field("Keep the models' readable reasoning too")] = False,
-    keep_raw: Annotated[bool, Field("Keep a compressed copy of the records, without secrets", cli_only=True)] = False,
+    keep_raw: Annotated[
+        bool, Field("Keep compressed copies, without secrets, in .bede/raw; --path reads them again", cli_only=True)
+    ] = False,
     again: Annotated[bool, Field("Read every file from its beginning")] = False,
     dry_run: Annotated[bool, Field("Only tell what would be read")] = False,
     engine: Annotated[
@@ -174,7 +184,7 @@ def _embedded(
     made, least = 0, _FEW if wanted.is_own else 1
     for each in _everywhere(context) if is_all else (context,):
         made += called.fill(each.repository, context.progress, least)
-    return replace(result, embedded=made, warnings=tuple(called.warnings))
+    return replace(result, embedded=made, warnings=(*result.warnings, *called.warnings))
 
 
 def _everywhere(context: Context) -> Iterator[Context]:
@@ -218,6 +228,7 @@ def _noted(context: Context, wanted: Wanted, called: Guests | None) -> IngestRes
 def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, is_all: bool) -> IngestResult:
     rows = _stored(context, is_all) if is_status else []
     nobodys = () if context.is_silent else _unclaimed(context, report)
+    closed, more = _closed(report), len(report.refused) - _CLOSED
     if wanted.agents != _agents(None):
         rows = [row for row in rows if row[0] in wanted.agents]
     return IngestResult(
@@ -229,12 +240,19 @@ def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, 
         turns={name: count for name, count in sorted(report.turns.items()) if count},
         records=report.records.total(),
         problems=dict(sorted(report.problems.items())),
-        unreadable=tuple(Unread(str(file), code, message) for file, code, message in report.failed),
+        unreadable=tuple(Unread(str(file), code, message) for file, code, message in (*report.failed, *closed)),
         stored=tuple(Stored(*row) for row in rows),
         vectors=_vectors(context) if is_status and not is_all else (),
-        unclaimed=nobodys[:_FOLDERS],
+        warnings=(f"{counted(more, 'more folder')} cannot be looked into",) if more > 0 else (),
+        unclaimed=tuple(replace(each, gone=_is_gone(each.cwd)) for each in nobodys[:_FOLDERS]),
         unclaimed_more=len(nobodys[_FOLDERS:]),
     )
+
+
+def _closed(report: Report) -> list[tuple[Path, str, str]]:
+    """Return folders that may not be looked into, each as a file that failed, so many and no more."""
+    refused = sorted(report.refused.items())[:_CLOSED]
+    return [(folder, BadSource.code, f"cannot look into {folder}: {reason}") for folder, reason in refused]
 
 
 def _unclaimed(context: Context, report: Report) -> tuple[Unclaimed, ...]:
@@ -254,6 +272,13 @@ def _unclaimed(context: Context, report: Report) -> tuple[Unclaimed, ...]:
             if not cwd or roots.holder(cwd) is None:
                 found.setdefault(cwd, []).append(str(path))
     return tuple(Unclaimed(cwd, len(paths), tuple(paths[:_NAMED])) for cwd, paths in found.items())
+
+
+def _is_gone(cwd: str) -> bool:
+    """Tell whether a folder, by none of its names on this machine, is there."""
+    from bede.intake.belonging import forms
+
+    return bool(cwd) and not any(map(os.path.lexists, forms(cwd)))
 
 
 def _vectors(context: Context) -> tuple[Vectors, ...]:

@@ -21,7 +21,7 @@ from bede.repository import Repository, registry
 
 @dataclass(frozen=True, slots=True)
 class InitResult(Record):
-    """Where the memory lies, and whether this call made it."""
+    """Where the memory lies, whether this call made it, and whether --project finds it by its name."""
 
     SCHEMA: ClassVar[str] = "init/1"
 
@@ -51,8 +51,12 @@ def init(
     Makes `.bede/` in the root of the git checkout (else in this folder), readable by its owner alone and ignored by git
     through a file of its own, gives the project an identity, and registers it for `--project`. A linked
     worktree shares the main checkout's memory. Safe to repeat: the second time says `unchanged`. With --from it
-    makes another machine's project here, from what `bede bundle export` wrote there.
+    makes another machine's project here, from what `bede bundle export` wrote there. A project is called as its folder
+    is; --project names one that is registered already, and makes none.
     """
+    context.check()
+    if context.is_named and (here or from_ is not None):
+        raise UsageError("--project names a project that is there; --here and --from make one", hint="leave out either")
     if from_ is not None:
         project, made = _copy(context, here, context.directory / from_, Asked(trust, trust_any)), True
     elif trust or trust_any:
@@ -65,7 +69,7 @@ def init(
             uuid, branch = reading.project()["uuid"], reading.current(project.worktree)
     finally:
         repository.close()
-    new, warning = _register(context, uuid, project.root, project.folder)
+    registered, warning = _register(context, uuid, project.root, project.folder)
     return InitResult(
         outcome="created" if made else "unchanged",
         project_id=uuid,
@@ -73,14 +77,15 @@ def init(
         root=str(project.root),
         database=str(project.database),
         branch=branch,
-        registered=new,
+        registered=registered,
         warning=warning,
     )
 
 
 def _find_or_make(context: Context, here: bool) -> tuple[Project, bool]:
     try:
-        found = find_project(context.directory, context.environment)
+        # Asked anew, not of the context, which would take the project around for the one that is made in it.
+        found = context.project if context.is_named else find_project(context.directory, context.environment)
         if not here or found.root == context.directory.resolve():
             _prepare(found.folder)
             return found, False
@@ -149,10 +154,11 @@ def _restrict(path: Path, mode: int) -> None:
 
 
 def _register(context: Context, uuid: str, root: Path, folder: Path) -> tuple[bool, str]:
-    """Register the project; a registry that cannot be written is a warning, since the memory works without it."""
+    """Register the project, and tell whether it is; why not is a warning, since the memory works without it."""
     if folder != root / FOLDER:
         return False, f"not registered, since {folder} is not {root / FOLDER}: name it with BEDE_DIR"
     try:
-        return registry.note(context.environment, uuid, root, context.now()), ""
+        registry.note(context.environment, uuid, root, context.now())
     except BedeError as error:
         return False, error.message
+    return True, ""

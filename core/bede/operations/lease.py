@@ -18,7 +18,7 @@ from bede.leases.claims import Blocked, Denial, Grant
 from bede.leases.clock import Now
 from bede.leases.holding import Holder, Lease
 from bede.leases.keys import Ground
-from bede.leases.telling import told
+from bede.leases.telling import second, told
 from bede.operation import Field, operation
 from bede.quick import dataclass
 from bede.records import Record
@@ -251,7 +251,7 @@ def _fact(fact: Blocked, now: Now) -> dict[str, Any]:
         "prompt": fact.prompt,
         "prompt_age": (now.wall - fact.prompted) // _SECOND if fact.prompted else None,
         "since": timestamp(fact.since),
-        "until": timestamp(fact.until) if fact.until else "",
+        "until": timestamp(second(fact.until)) if fact.until else "",
         "queue": fact.queue,
         "touched": fact.touched,
     }
@@ -341,7 +341,7 @@ def _held(leases: Sequence[Lease], queue: Sequence[waiters.Waiter], now: Now) ->
             purpose=lease.purpose,
             since=timestamp(lease.since),
             # By the clock of now, so that it is true also after that was set.
-            until=timestamp(now.wall + lease.left(now)),
+            until=timestamp(second(now.wall + lease.left(now))),
             seconds_left=max(0, lease.left(now)) // _SECOND,
             waiting=sum(waiter.wants([(lease.resource, lease.scope)]) for waiter in queue),
         )

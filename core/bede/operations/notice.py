@@ -15,7 +15,7 @@ from bede.exchange import board, document, folder, policy
 from bede.exchange.running import ranked
 from bede.identity import canonical, counted, timestamp
 from bede.operation import Field, operation
-from bede.projections.notices import Notice, Posted, by_ids, posted
+from bede.projections.notices import Notice, Posted, brought, by_ids, posted
 from bede.quick import dataclass, replace
 from bede.records import Record
 from bede.redact import redact
@@ -32,7 +32,8 @@ _START = b'{"notices":['
 @dataclass(frozen=True, slots=True)
 class NoticeView(Record):
     """One notice. `stale` has expired: ask its author; `peer` is the machine it came from, `trusted` whether that is
-    pinned now. `event` is told of one that was posted, and with --all: `purge` takes it."""
+    pinned now. What came in a bundle or an unsigned file has no peer, and is not trusted. `event` is told of one that
+    was posted, and with --all: `purge` takes it."""
 
     SPARSE = True
 
@@ -177,12 +178,10 @@ def _import(context: Context, actor: str, items: Sequence[str]) -> NoticeResult:
         raise UsageError("one document is imported at a time", hint="name a file, or - for standard input")
     found, now = document.read(_bytes(context, items[0])), context.now()
     with context.repository.write("notice", actor, now) as writing:
-        ours = policy.load(context.environment, writing.project()["uuid"])
-        signed = next((item.id for item in found if ours and ":" in item.id), "")
-        if signed:
+        if policy.load(context.environment, writing.project()["uuid"]):
             raise Conflict(
-                f"notice {signed} travels signed: nothing was taken in",
-                hint="'bede exchange run' takes it from the folder, where its signature is looked at",
+                "notices travel signed here, and nobody signed this document: nothing was taken in",
+                hint="'bede exchange run' takes in what pinned peers signed; 'bede exchange trust' pins one",
                 reason="signed_only",
             )
         taken = board.merge(writing, found, actor, now)
@@ -268,11 +267,9 @@ def _list(context: Context, resource: str, all_: bool, budget: int) -> NoticeRes
 
 def _views(reading: Reading, items: Sequence[Posted], ours: policy.Policy | None, now: int) -> list[NoticeView]:
     pinned = {peer.name for peer in ours.peers} | {ours.peer} if ours else set()
-    peers = {item.id: item.peer for item in items}
-    return [
-        _view(item, peers[item.id], peers[item.id] in pinned if peers[item.id] else None, now)
-        for item in board.whole(reading, items)
-    ]
+    peers, apart = {item.id: item.peer for item in items}, brought(reading.connection, items)
+    trusted = {name: peer in pinned if peer else False if name in apart else None for name, peer in peers.items()}
+    return [_view(item, peers[item.id], trusted[item.id], now) for item in board.whole(reading, items)]
 
 
 def _view(item: Notice, peer: str, trusted: bool | None, now: int) -> NoticeView:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from bede.answers.ranking import find
 from bede.answers.said import Passage
-from bede.answers.views import Memory, memories
+from bede.answers.views import Memory, memories, shortened
 from bede.context import Context
 from bede.errors import UsageError
 from bede.identity import instant
@@ -31,6 +31,10 @@ Where = Literal["memory", "turns", "all"]
 Order = Literal["time", "rank"]
 #: Most results where no number is given, and most tokens of passages where no budget is.
 MEMORIES, PASSAGES, BUDGET = 10, 15, 4200
+#: Fewest tokens that a budget may have: what an answer has around its results, and a part of the query.
+LEAST = 150
+#: As long as any cursor is.
+_CURSOR = "9" * 24
 #: Passages that a reranker reads, where one is asked for.
 READ = 30
 
@@ -39,8 +43,9 @@ READ = 30
 class SearchResult(Record):
     """Memories, best first, or newest first without a query; and passages of sessions. None is an answer too.
 
-    `cursor` goes on where this page of memories ends. `left_out` and `passages_left_out` count what the budget had no
-    room for. `engine` tells whose vectors took part, "" for words alone; `warnings` why an engine of the settings did
+    `cursor` goes on where this page of memories ends: there is one whenever there is `more`. `left_out` and
+    `passages_left_out` count what the budget had no room for, and a long query is repeated only so far as it has.
+    `engine` tells whose vectors took part, "" for words alone; `warnings` why an engine of the settings did
     not, or not wholly.
     """
 
@@ -81,7 +86,7 @@ def search(
     order: Annotated[Order, Field("Passages by time, or best first")] = "time",
     top_k: Annotated[int | None, Field("Most results (memories 10, passages 15)", ge=1, le=100)] = None,
     cursor: Annotated[str, Field("Cursor of the page before")] = "",
-    budget: Annotated[int | None, Field("Most tokens of the answer", ge=100, le=200_000)] = None,
+    budget: Annotated[int | None, Field("Most tokens of the answer", ge=LEAST, le=200_000)] = None,
     engine: Annotated[
         str, Field("Look for passages by meaning too: static, mlx:4b, st:NAME, onnx:/folder; or lexical", cli_only=True)
     ] = "",
@@ -119,13 +124,29 @@ def search(
         head, start = _continued(cursor)
         place = reading.place(head) if head else context.look(reading, at)
         seen = reading.spans(place)
-        result = SearchResult(query, at or context.branch(reading), place.id, (), False, "", 0)
+        result = _asked(SearchResult(query, at or context.branch(reading), place.id, (), False, "", 0), budget)
         if in_ != "turns" and not only:
-            result = _page(reading, result, seen, wanted, top_k or MEMORIES, start, place.seq, now, budget)
+            result = _page(reading, result, seen, query, wanted, top_k or MEMORIES, start, place.seq, now, budget)
         if in_ != "memory" and not cursor and not _is_about_memories(wanted) and sessions.are_any(reading.connection):
             called = _guests(context, engine, reranker)
-            result = _talk(reading, result, sought, top_k or PASSAGES, budget, order, called)
+            result = _talk(reading, result, query, sought, top_k or PASSAGES, budget, order, called)
         return result
+
+
+def _asked(empty: SearchResult, budget: int | None) -> SearchResult:
+    """Return an answer that repeats the query: of one that takes over a quarter of a budget only the beginning."""
+    if not budget or not empty.query:
+        return empty
+    from bede.engines import tokens
+
+    told, size = empty, len(empty.query)
+    while size and not (
+        tokens.fits(json.dumps(told.query, ensure_ascii=False), budget // 4)
+        and _fits(replace(told, cursor=_CURSOR), budget)
+    ):
+        size = size * 3 // 4
+        told = replace(empty, query=empty.query[:size] + "…")
+    return told
 
 
 def _guests(context: Context, engine: str, reranker: str) -> Guests | None:
@@ -175,6 +196,7 @@ def _meant(reading: Reading, wanted: Wanted) -> Wanted:
 def _talk(
     reading: Reading,
     result: SearchResult,
+    query: str,
     wanted: Wanted,
     limit: int,
     budget: int | None,
@@ -183,18 +205,16 @@ def _talk(
 ) -> SearchResult:
     """Add the passages that answer, within what the memories have left of the budget."""
     from bede.answers import said, talk
-    from bede.engines import tokens
 
-    if not result.query.strip():
-        return _listed(reading, result, wanted, limit, budget or BUDGET)
-    spent = tokens.count(json.dumps(result.to_json(), ensure_ascii=False)) + 40 if budget else 0
-    room = max(0, (budget or BUDGET) - spent)
-    near = called.near(reading.connection, result.query) if called else None
+    near = called.near(reading.connection, query) if called and query.strip() else None
+    room = max(0, budget - _around(result, called)) if budget else BUDGET
+    if not query.strip():
+        return _listed(reading, result, wanted, limit, room)
     many = max(limit, READ) if called and called.ranks else limit
-    found = talk.find(reading.connection, result.query, wanted, many, min(talk.PASSAGE, room // limit), near)
+    found = talk.find(reading.connection, query, wanted, many, min(talk.PASSAGE, room // limit), near)
     shown = said.passages(reading.connection, found)
-    shown = called.reranked(result.query, shown)[:limit] if called else shown
-    tell = talk.telling(reading.connection, result.query)
+    shown = called.reranked(query, shown)[:limit] if called else shown
+    tell = talk.telling(reading.connection, query)
     kept, missing = said.fitting(shown, room, tell)
     if order == "time":
         kept.sort(key=lambda one: (one.turns[0].at, one.session, one.turns[0].turn))
@@ -207,31 +227,49 @@ def _talk(
     )
 
 
-def _listed(reading: Reading, result: SearchResult, wanted: Wanted, limit: int, budget: int) -> SearchResult:
+def _around(result: SearchResult, called: Guests | None) -> int:
+    """Count an answer without its passages, and what is to come: which engine it was, and how many had no room."""
+    from bede.engines import tokens
+
+    warned = replace(result, warnings=tuple(called.warnings)) if called else result
+    return tokens.count(json.dumps(warned.to_json(), ensure_ascii=False)) + 40
+
+
+def _listed(reading: Reading, result: SearchResult, wanted: Wanted, limit: int, room: int) -> SearchResult:
     """Without words: the newest turns that the filters let through, each by itself."""
     from bede.answers import said, talk
 
     numbers = sessions.newest(reading.connection, wanted, limit)
     found = [talk.Found((number,), number, 0.0, 0) for number in numbers]
     tell = talk.telling(reading.connection, "")
-    kept, missing = said.fitting(said.passages(reading.connection, found), budget, tell)
+    kept, missing = said.fitting(said.passages(reading.connection, found), room, tell)
     return replace(result, passages=tuple(reversed(kept)), passages_left_out=missing)
 
 
 def _page(
-    reading: Reading, result: SearchResult, seen: Spans, wanted: Filter, most: int, start: int, head: int, now: int,
+    reading: Reading,
+    result: SearchResult,
+    seen: Spans,
+    query: str,
+    wanted: Filter,
+    most: int,
+    start: int,
+    head: int,
+    now: int,
     budget: int | None,
 ) -> SearchResult:
-    """Add a page of memories, as many as the budget has room for, and the cursor of the next one."""
-    seqs, scores = _found(reading, seen, result.query, wanted, most + 1, start, now)
-    page = memories(reading, seqs[:most], seen, scores)
-    result = replace(result, results=page, more=len(seqs) > most)
+    """Add a page of memories, as many as the budget has room for, and the cursor of the next one.
+
+    A memory of which there is not even room for the beginning is passed over: whoever goes on comes to an end.
+    """
+    seqs, scores = _found(reading, seen, query, wanted, most + 1, start, now)
+    result = replace(result, results=memories(reading, seqs[:most], seen, scores))
     kept = _within(result, budget) if budget else result
-    if not (kept.more and kept.results):
+    count = max(1, len(kept.results))
+    if len(seqs) <= count:
         return kept
-    count = len(kept.results)
-    rest = start + count if result.query.strip() else seqs[count - 1]
-    return replace(kept, cursor=f"{head}.{rest}")
+    rest = start + count if query.strip() else seqs[count - 1]
+    return replace(kept, more=True, cursor=f"{head}.{rest}")
 
 
 def _continued(cursor: str) -> tuple[int, int]:
@@ -255,11 +293,29 @@ def _found(
 
 
 def _within(result: SearchResult, budget: int) -> SearchResult:
-    """Keep as many results as the budget has room for, counted on the whole answer with the longest cursor."""
+    """Keep as many results as the budget has room for, counted on the whole answer with the longest cursor.
+
+    Of one alone that does not fit the beginning is kept, if there is room for that.
+    """
+    kept = replace(result, cursor=_CURSOR)
+    while kept.results and not _fits(kept, budget):
+        shorter = kept.results[:-1]
+        kept = replace(kept, results=shorter, left_out=len(result.results) - len(shorter))
+    if result.results and not kept.results:
+        kept = replace(kept, results=_first(result.results[0], kept, budget))
+    return replace(kept, cursor="", left_out=len(result.results) - len(kept.results))
+
+
+def _first(memory: Memory, empty: SearchResult, budget: int) -> tuple[Memory, ...]:
+    """Return the beginning of the first memory, or nothing where an answer has no room for it."""
     from bede.engines import tokens
 
-    kept = replace(result, cursor="9" * 24)
-    while kept.results and not tokens.fits(json.dumps(kept.to_json(), ensure_ascii=False), budget):
-        shorter = kept.results[:-1]
-        kept = replace(kept, results=shorter, more=True, left_out=len(result.results) - len(shorter))
-    return replace(kept, cursor="")
+    room = budget - tokens.count(json.dumps(empty.to_json(), ensure_ascii=False)) - 2
+    short = shortened(memory, room)
+    return (short,) if short else ()
+
+
+def _fits(result: SearchResult, budget: int) -> bool:
+    from bede.engines import tokens
+
+    return tokens.fits(json.dumps(result.to_json(), ensure_ascii=False), budget)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from bede.context import Context
-from bede.errors import UsageError
+from bede.errors import Corrupt, UsageError
 from bede.operation import Field, operation
 from bede.quick import dataclass
 from bede.records import Finding, Record
 from bede.repository.verify import is_laid_anew
 
+#: What is left where not even the history can be read.
+RESTORE = "restore a backup"
 _HINT = "name the file that 'bede anchor --write FILE' wrote"
 
 
@@ -63,11 +65,16 @@ def verify(
     off, or a history that was rewritten as a whole.
     """
     expected = _read(context, anchor) if anchor else None
-    repository = context.history()
-    with repository.snapshot() as reading:
-        if expected and expected[2] != reading.project()["uuid"]:
-            raise UsageError(f"{anchor} is another project's anchor: {expected[2]}")
-        verdict = repository.verify(expected[:2] if expected else None)
+    try:
+        repository = context.history()
+        with repository.snapshot() as reading:
+            if expected and expected[2] != reading.project()["uuid"]:
+                raise UsageError(f"{anchor} is another project's anchor: {expected[2]}")
+            verdict = repository.verify(expected[:2] if expected else None)
+    except Corrupt as error:
+        if "bede verify" in error.hint:  # Which is what was run.
+            error.hint = RESTORE
+        raise
     problems = tuple(Problem(item.table, item.row, item.problem) for item in verdict.findings)
     return VerifyResult(
         ok=not problems,

@@ -66,6 +66,6 @@ PROJECTIONS: tuple[Projection, ...] = (
     Snapshots(),
     Later("text", 1, "texts", "Text", ()),
     Later("sessions", 1, "sessions", "Sessions", ("session", "turn", "rewind")),
-    Late("notices", 2, "notices", "Notices", ("notice", "notice_cleared", "exchange")),
+    Late("notices", 3, "notices", "Notices", ("notice", "notice_cleared", "exchange")),
     Late("vectors", 2, "vectors", "Vectors", ()),
 )

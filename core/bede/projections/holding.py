@@ -1,13 +1,16 @@
-"""What an index of words says it holds, and how it is let go, also where either is damaged.
+"""What an index of words says it holds, what it does not know, and how it is let go, also where it is damaged.
 
 All of it is derived: whatever is wrong here, `bede reindex` mends it, and nothing here stands in its way.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Iterable
 
 from bede.errors import Corrupt
+from bede.projections import words
 
 #: The least that FTS5 wants to find before it takes a table for its own: the newest layout, and no rows.
 _LEAST = (
@@ -29,6 +32,13 @@ def state(connection: sqlite3.Connection, name: str) -> tuple[int, int, int, int
         raise Corrupt(f"the index {name!r} does not say what it holds", hint="run 'bede reindex'")
     rows, chars, oldest, newest, upto = row
     return rows, chars, oldest, newest, upto
+
+
+def unknown(connection: sqlite3.Connection, used: Iterable[str], name: str) -> str:
+    """Return those words among some tokens that the vocabulary does not know, in order, as a list in JSON."""
+    found = sorted([token for token in used if (token.isascii() and token.isalnum()) or words.is_word(token)])
+    query = f"SELECT json_group_array(value) FROM json_each(?) WHERE value NOT IN (SELECT term FROM {name}_term)"
+    return str(connection.execute(query, (json.dumps(found),)).fetchone()[0])
 
 
 def drop(connection: sqlite3.Connection, table: str) -> None:

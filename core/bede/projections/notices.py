@@ -4,8 +4,9 @@ A notice belongs to the whole project: no branch, fork or rollback touches it. I
 what it is about and until when it holds. Rows are kept for each event and brought together when they are read, so that
 the order in which events arrive, here or out of somebody's bundle, makes no difference.
 
-A bundle may say anything in anybody's name. What it brought is shown, but it is no word of the exchange: it vouches for
-no machine, counts as no step, and changes nothing of a machine's notice that came signed or was posted here.
+A bundle may say anything in anybody's name, and so may a file that nobody signed. What they brought is shown, as from
+elsewhere, but it is no word of the exchange: it vouches for no machine, counts as no step, and changes nothing of a
+machine's notice that came signed or was posted here.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ _TABLES = (
   created_at INTEGER NOT NULL,  -- microseconds since 1970, UTC
   expires_at INTEGER NOT NULL,
   digest BLOB NOT NULL,         -- of what never changes in it
-  mark TEXT NOT NULL            -- stands for the words it came with, where a secret was taken out; else ''
+  mark TEXT NOT NULL,           -- stands for the words it came with, where a secret was taken out; else ''
+  unsigned INTEGER NOT NULL     -- 1 where a file brought it that nobody signed
 ) STRICT""",
     """CREATE TABLE IF NOT EXISTS notice_clearing (  -- derived: one row an event
   id TEXT NOT NULL,
   at INTEGER NOT NULL,
   seq INTEGER NOT NULL,
+  unsigned INTEGER NOT NULL,
   PRIMARY KEY (id, at, seq)
 ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS exchange_step (    -- derived: one row an event
@@ -105,8 +108,14 @@ class Posted:
     digest: bytes
     mark: str
     cleared_at: int | None
-    #: Whether a bundle brought it, so that nobody here vouches for it.
+    #: Whether a bundle or an unsigned file brought it, so that nobody here vouches for it. What no machine can have
+    #: signed is not looked up in the journal for this: `brought` does.
     brought: bool = False
+
+    @property
+    def is_vouched(self) -> bool:
+        """Whether it is a machine's word in the exchange: it came signed, or was posted here for it."""
+        return ":" in self.id and not self.brought
 
     def with_message(self, message: str) -> Notice:
         """Return all of it."""
@@ -140,7 +149,7 @@ class Notices:
     """The projection of notices and of the exchange."""
 
     name = "notices"
-    version = 2
+    version = 3
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Leave it to the first notice, as most projects have none."""
@@ -216,14 +225,16 @@ def _take_notice(connection: sqlite3.Connection, event: Event, body: dict[str, A
         notice.expires_at,
         notice.digest(),
         mark,
+        bool(body.get("unsigned")),
     )
-    connection.execute("INSERT INTO notice VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("INSERT INTO notice VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def _take_clearing(connection: sqlite3.Connection, event: Event, body: dict[str, Any]) -> None:
     identity, at = body.get("notice_id"), _moment(body.get("cleared_at"))
     if isinstance(identity, str) and at is not None:
-        connection.execute("INSERT INTO notice_clearing VALUES (?, ?, ?)", (identity, at, event.seq))
+        row = (identity, at, event.seq, bool(body.get("unsigned")))
+        connection.execute("INSERT INTO notice_clearing VALUES (?, ?, ?, ?)", row)
 
 
 def _take_step(connection: sqlite3.Connection, event: Event, body: dict[str, Any]) -> None:
@@ -240,7 +251,7 @@ _TAKE = {NOTICE: _take_notice, CLEARED: _take_clearing, STEP: _take_step}
 
 _SELECT = (
     "SELECT n.seq, n.id, n.author, n.resource, n.peer, n.created_at, n.expires_at, n.digest, n.mark,"
-    " (SELECT min(c.at) FROM notice_clearing c WHERE c.id = n.id)"
+    " (SELECT min(c.at) FROM notice_clearing c WHERE c.id = n.id), n.unsigned"
     " FROM notice n JOIN event e USING (seq) WHERE "
 )
 
@@ -297,13 +308,21 @@ def _whole(connection: sqlite3.Connection, query: str, values: Sequence[str]) ->
         same = list(group)
         is_plain = ":" not in identity and len(same) == 1 and not same[0].peer
         if not is_plain:
-            same = [replace(item, brought=True, peer="") if is_brought(item.seq) else item for item in same]
+            same = [
+                replace(item, brought=True, peer="") if item.brought or is_brought(item.seq) else item for item in same
+            ]
         found = min(same, key=attrgetter("brought"))
-        if ":" in identity and found.cleared_at is not None and not found.brought:
-            query = "SELECT at, seq FROM notice_clearing WHERE id = ? ORDER BY at"
+        if found.cleared_at is not None and found.is_vouched:
+            query = "SELECT at, seq FROM notice_clearing WHERE id = ? AND NOT unsigned ORDER BY at"
             clearings = connection.execute(query, (identity,))
             found = replace(found, cleared_at=next((at for at, seq in clearings if not is_brought(seq)), None))
         yield found
+
+
+def brought(connection: sqlite3.Connection, items: Iterable[Posted]) -> set[str]:
+    """Return the ids of those that a bundle or an unsigned file brought, so that nobody here vouches for them."""
+    is_brought = journal.brought(connection)
+    return {item.id for item in items if item.brought or is_brought(item.seq)}
 
 
 def accepted(connection: sqlite3.Connection, self: str, peer: str) -> Step | None:

@@ -8,8 +8,8 @@ a short window at the end makes room. Turns that wait are looked at by whoever s
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, groupby
 from typing import Any
 
 from bede.projections import text
@@ -133,17 +133,18 @@ def gather(connection: sqlite3.Connection) -> Gathered | None:
     ).fetchall()
     totals = accumulate(row[4] for row in rows)
     rows = [row for row, total in zip(rows, totals, strict=True) if total <= MOST] or rows[:1]
-    parts, bodies = [], list[tuple[int, str]]()
+    parts, texts = [], list[Iterator[str]]()
     (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM pane").fetchone()
     for session, waiting in groupby(rows, lambda row: row[0]):
         part, said = _part(connection, session, list(waiting))
         parts.append(part)
-        bodies += enumerate(said, number + len(bodies))
+        texts.append(said)
+    bodies = enumerate(chain.from_iterable(texts), number)
     return Gathered(parts, number, text.prepare(connection, bodies, NAME))
 
 
-def _part(connection: sqlite3.Connection, session: int, rows: list[Sequence[int]]) -> tuple[Part, list[str]]:
-    """Cut the windows that a session gets for the turns that wait, which follow one another."""
+def _part(connection: sqlite3.Connection, session: int, rows: list[Sequence[int]]) -> tuple[Part, Iterator[str]]:
+    """Cut the windows that a session gets for the turns that wait, which follow one another; their texts one by one."""
     n = rows[0][1]
     before = connection.execute(
         "SELECT n, start, tokens FROM turn WHERE session = ? AND n < ? ORDER BY n DESC LIMIT ?", (session, n, SIZE)
@@ -163,7 +164,7 @@ def _part(connection: sqlite3.Connection, session: int, rows: list[Sequence[int]
         Window(one.start, one.tokens, one.first + low, one.begin, one.last + low, one.end)
         for one in stream.windows(after)
     ]
-    found = [shown(texts[one.first - low : one.last - low + 1], one) for one in windows]
+    found = (shown(texts[one.first - low : one.last - low + 1], one) for one in windows)
     starts = stream.starts[n - low :]
     placed = [
         (turn, seq, size, starts[spot], starts[spot + 1] - starts[spot])

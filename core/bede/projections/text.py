@@ -9,7 +9,6 @@ too. Never holds a text, never decides what a caller may see, never writes while
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +26,8 @@ VERSION = 1
 BATCH = 64
 LONG_TEXT = 4096
 CHUNK = 1000
+#: So many different words are looked up together.
+WORDS = 50_000
 
 #: How far a search goes; what each bound means for a caller is said in docs/records/search.md.
 PROBE = 2000
@@ -89,7 +90,7 @@ class Batch:
     """Rows made ready to be indexed: the dear part, which needs no lock."""
 
     bodies: list[tuple[int, str]]  # seq, and its tokens
-    terms: list[tuple[str]]  # what may be new in the vocabulary
+    terms: list[str]  # what may be new in the vocabulary: lists in JSON, in which words take a tenth of the room
     chars: int
 
 
@@ -109,23 +110,25 @@ def prepare(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]], nam
     """Cut rows, in order of their seqs, into tokens, and look up which words are new."""
     used: set[str] = set()
     bodies: list[tuple[int, str]] = []
+    terms: list[str] = []
     chars = 0
     for seq, text in rows:
         body, found = words.indexed(_storable(text))
         used |= found
         bodies.append((seq, body))
         chars += len(text)
-    listed = json.dumps(
-        sorted([token for token in used if (token.isascii() and token.isalnum()) or words.is_word(token)])
-    )
-    query = f"SELECT value FROM json_each(?) WHERE value NOT IN (SELECT term FROM {name}_term)"
-    return Batch(bodies, connection.execute(query, (listed,)).fetchall(), chars)
+        if len(used) > WORDS:
+            terms.append(holding.unknown(connection, used, name))
+            used.clear()
+    terms.append(holding.unknown(connection, used, name))
+    return Batch(bodies, terms, chars)
 
 
 def add(connection: sqlite3.Connection, batch: Batch, upto: int = 0, name: str = NAME) -> None:
     """Index rows, inside the caller's transaction; `upto` is the last event that was looked at for them."""
     connection.executemany(f"INSERT INTO {name}_words (rowid, body) VALUES (?, ?)", batch.bodies)
-    connection.executemany(f"INSERT OR IGNORE INTO {name}_term VALUES (?)", batch.terms)
+    insert = f"INSERT OR IGNORE INTO {name}_term SELECT value FROM json_each(?)"
+    connection.executemany(insert, [(listed,) for listed in batch.terms])
     if batch.bodies:
         _count(connection, [seq for seq, _ in batch.bodies], batch.chars, 1, name)
         _merge(connection, len(batch.bodies), name)

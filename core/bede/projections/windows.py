@@ -17,8 +17,11 @@ SIZE, STEP = 256, 224
 #: Bytes of UTF-8 inside which no character begins.
 _INSIDE = bytes(range(0x80, 0xC0))
 
+#: So many tokens of a text are counted together: of one of millions, only those sums are kept as numbers.
+_STRIDE = 256
+
 #: Returns how many bytes each token of a text has.
-Widths = Callable[[str], list[int]]
+Widths = Callable[[str], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,13 @@ class Stream:
 class Cuts:
     """Where the tokens of a text begin, the line feed behind it included; one may begin inside of a character."""
 
-    __slots__ = ("_bytes", "_data", "_known", "_size", "tokens")
+    __slots__ = ("_data", "_known", "_size", "_sums", "_widths", "tokens")
 
     def __init__(self, text: str, widths: Sequence[int]) -> None:
         self.tokens = len(widths)
-        self._bytes = list(accumulate(widths, initial=0))
+        self._widths = widths
+        strides = range(0, self.tokens, _STRIDE)
+        self._sums = list(accumulate([sum(widths[at : at + _STRIDE]) for at in strides], initial=0))
         self._size = len(text)
         self._data = b"" if text.isascii() else text.encode("utf-8", "replace")
         self._known = (0, 0)
@@ -83,7 +88,8 @@ class Cuts:
 
         Characters are counted from the place that was asked for last, so that going through a text is linear.
         """
-        at = self._bytes[token]
+        behind = token % _STRIDE
+        at = self._sums[token // _STRIDE] + sum(self._widths[token - behind : token])
         if self._data:
             place, count = self._known
             count += self._begun(place, at) if place <= at else -self._begun(at, place)

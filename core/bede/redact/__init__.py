@@ -13,7 +13,7 @@ raises on no string. What it cannot see is listed in docs/records/redaction.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from bede.redact import names, places, shapes
@@ -159,8 +159,7 @@ def _spans(text: str) -> list[Span]:
         return found
     found = _merged(found)
     if len(seen) != len(text):
-        origin = _origin(text)
-        found = [(origin[start], origin[end - 1] + 1, kind) for start, end, kind in found]
+        found = list(_placed(text, found))
     return found
 
 
@@ -173,15 +172,20 @@ def _seen(text: str) -> str:
     return _unseen().sub("", text) if any(gap in text for gap in _GAPS) else text
 
 
-def _origin(text: str) -> list[int]:
-    """Return the place in the text of every character that is seen."""
-    origin: list[int] = []
-    last = 0
-    for gap in _unseen().finditer(text):
-        origin.extend(range(last, gap.start()))
-        last = gap.end()
-    origin.extend(range(last, len(text)))
-    return origin
+def _placed(text: str, found: list[Span]) -> Iterator[Span]:
+    """Yield spans of what is seen, in order and apart from each other, as spans of the text with its gaps."""
+    gaps = _unseen().finditer(text)
+    gap, hidden = next(gaps, None), 0
+
+    def place(seen: int) -> int:
+        nonlocal gap, hidden
+        while gap and gap.start() - hidden <= seen:
+            hidden += gap.end() - gap.start()
+            gap = next(gaps, None)
+        return seen + hidden
+
+    for start, end, kind in found:
+        yield place(start), place(end - 1) + 1, kind
 
 
 @cache
@@ -197,13 +201,13 @@ def _walled(mark: re.Match[bytes]) -> bytes:
 def _found(raw: bytes) -> list[Span]:
     shape = shapes.outline(raw)
     found = list(shapes.shaped(raw, shape)) if shapes.RUN in shape else []
-    folded, low = raw.translate(_FOLDS), b""
-    for clue, rows in _FINDERS:
-        if clue in folded:
-            low = low or raw.lower()
-            for needle, finder in rows:
-                if needle in low:
-                    found.extend(finder(needle, raw, low, shape))
+    low = raw.translate(_FOLDS)
+    hinted = [row for clue, rows in _FINDERS if clue in low for row in rows]
+    if hinted:
+        low = raw.lower()  # In place of what was folded: a text may be long.
+        for needle, finder in hinted:
+            if needle in low:
+                found.extend(finder(needle, raw, low, shape))
     return found
 
 

@@ -20,7 +20,7 @@ from bede.repository import lines
 
 _COLUMNS = "seq, id, kind, parent, merged, actor, source, happened_at, line, position, body"
 _BATCH = 500
-#: From how many bytes on a payload is deflated, what came from a foreign record sooner; and how many any may have.
+#: From how many bytes on a payload is deflated, what came from a foreign record sooner; and up to how many.
 PACKED, RECORD, LARGEST = 1024, 128, 256 * 1024 * 1024
 #: From how many bytes on a payload gets the largest window of deflate; a smaller one is quicker to lay out.
 WIDE = 12 * 1024
@@ -268,8 +268,11 @@ def _event(row: tuple[Any, ...]) -> Event:
 
 
 def pack(body: bytes, least: int = PACKED) -> bytes:
-    """Return a payload as it is stored: deflated where that is shorter; canonical JSON never begins as zlib does."""
-    if len(body) < least:
+    """Return a payload as it is stored: deflated where that is shorter; canonical JSON never begins as zlib does.
+
+    What is longer than anything that is unpacked stays as it is.
+    """
+    if not least <= len(body) <= LARGEST:
         return body
     stream = _deflater(15 if len(body) > WIDE else 14).copy()
     packed = stream.compress(body) + stream.flush()
@@ -290,7 +293,7 @@ def unpack(stored: bytes) -> bytes:
     """Return the payload that was stored.
 
     Raises:
-        Corrupt: it was deflated, and does not unpack to what any payload may be.
+        Corrupt: it was deflated, and does not unpack to what may have been deflated.
     """
     if stored[:1] not in DEFLATED:
         return stored

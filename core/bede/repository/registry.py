@@ -41,15 +41,14 @@ def path(environment: Mapping[str, str]) -> Path:
     return user_folder(environment, "data") / "registry.db"
 
 
-def note(environment: Mapping[str, str], uuid: str, root: Path, at: int) -> bool:
-    """Register a project at its root, in the place of any other there; tell whether that is new.
+def note(environment: Mapping[str, str], uuid: str, root: Path, at: int) -> None:
+    """Register a project at its root, in the place of any other there.
 
     Raises:
         Unavailable: the registry cannot be written.
     """
     with _open(environment) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        known = connection.execute("SELECT 1 FROM project WHERE uuid = ? AND root = ?", (uuid, str(root))).fetchone()
         connection.execute("DELETE FROM project WHERE root = ? AND uuid <> ?", (str(root), uuid))
         connection.execute(
             "INSERT INTO project VALUES (?, ?, ?, ?, ?) ON CONFLICT (uuid, root) DO UPDATE SET last_seen = ?",
@@ -59,7 +58,6 @@ def note(environment: Mapping[str, str], uuid: str, root: Path, at: int) -> bool
         for (other,) in connection.execute("SELECT root FROM project WHERE uuid = ?", (uuid,)).fetchall():
             if not os.path.isdir(other):  # noqa: PTH112 (a Path raises where it may not look)
                 connection.execute("DELETE FROM project WHERE uuid = ? AND root = ?", (uuid, other))
-    return known is None
 
 
 def forget(environment: Mapping[str, str], root: Path) -> bool:
@@ -96,7 +94,7 @@ def find(environment: Mapping[str, str], name: str, is_there: Callable[[str], bo
         return found[0]
     if not found:
         folder = "; a folder is named with -C" if "/" in name or "\\" in name else ""
-        hint = f"'bede projects' lists them; 'bede init' registers one{folder}"
+        hint = f"'bede projects' lists them; 'bede init' in a project's folder, without --project, adds it{folder}"
         raise NotFound(f"no registered project {name!r}", hint=hint)
     places = ", ".join(f"{item.uuid} at {item.root}" for item in found)
     copies = len({item.uuid for item in found}) == 1

@@ -101,8 +101,8 @@ CREATE TABLE worktree (         -- which branch each git worktree is on; '' is t
 CREATE TABLE cursor (           -- how far each agent's transcript was read on this machine; no part of the history
   path BLOB PRIMARY KEY,        -- the file's absolute path, as the system spells it
   agent TEXT NOT NULL,
-  mark TEXT NOT NULL,           -- JSON: what the file looked like, and how far it is read
-  state BLOB NOT NULL           -- JSON, deflated: what the reader has to know to go on
+  mark TEXT NOT NULL,           -- '', or, in rows of before, the first half of state by itself
+  state BLOB NOT NULL           -- JSON, deflated: what the file looked like, how far it is read; what it takes to go on
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE projection (       -- how far each derived table follows the log
   name TEXT PRIMARY KEY,

@@ -25,7 +25,7 @@ from bede.errors import BadSource, Unavailable, cause
 #: Seconds that a lock of the owner is waited for, and tries to copy a file that is being written.
 PATIENCE, TRIES = 5.0, 20
 #: A longer value is given as None: memory is bounded, as for lines.
-LONGEST = 64 * 1024 * 1024
+LONGEST = 256 * 1024 * 1024
 #: Steps of SQLite's machine that one question may take for each byte of the file; a sound file needs far fewer.
 STEPS = 100
 #: Rows that one question may give even if the file is smaller: none has more rows than bytes, but one whose pages lead

@@ -1,12 +1,15 @@
 """Where each agent keeps its things, told by environment and system alone: known without loading the agent's format.
 
 A format begins its search at these places and nowhere else, so whoever sees that none of them is there need not load
-it: most machines have two or three of the agents, and a call pays for every module. Never looks into a folder.
+it: most machines have two or three of the agents, and a call pays for every module. What looks into folders is here
+too: what may not be read is noted, what is not there is not.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bede.sources.port import World
 
+_NOWHERE = (errno.ENAMETOOLONG, errno.ELOOP)
 #: Names of an editor's products, and of the folders that its servers for remote work make.
 CURSOR = ("Cursor", "Cursor Nightly")
 CODE = ("Code", "Code - Insiders", "VSCodium", "VSCodium - Insiders", "Code - OSS")
@@ -23,7 +27,58 @@ SERVERS = (".vscode-server", ".vscode-server-insiders", ".vscodium-server", ".vs
 def is_absent(agent: str, world: World) -> bool:
     """Tell whether nothing of an agent is there; of one that another package knows, nobody can."""
     homes = HOMES.get(agent)
-    return homes is not None and not any(map(os.path.exists, homes(world)))
+    return homes is not None and not any(map(_may_be, homes(world)))
+
+
+def _may_be(place: Path) -> bool:
+    """Tell whether something is at a place, or nobody may look."""
+    try:
+        place.stat()
+    except (OSError, ValueError) as error:
+        return isinstance(error, OSError) and not _is_nothing(error)
+    return True
+
+
+def _is_nothing(error: OSError) -> bool:
+    """Tell whether what was looked for is not there, which is no news; a link that leads to itself leads nowhere."""
+    return isinstance(error, (FileNotFoundError, NotADirectoryError)) or error.errno in _NOWHERE
+
+
+def refuse(world: World, place: Path, error: Exception) -> None:
+    """Note what cannot be looked at, and why: where that is forbidden, the folder above that forbids it."""
+    if not isinstance(error, OSError) or _is_nothing(error):
+        return
+    if isinstance(error, PermissionError):
+        place = next((each for each in (place, *place.parents) if os.path.lexists(each)), place)
+    world.refused[place] = error.strerror or type(error).__name__
+
+
+def inside(world: World, folder: Path) -> list[Path]:
+    """Return what lies in a folder, by name; nothing where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [folder / name for name in sorted(entry.name for entry in entries)]
+    except (OSError, ValueError) as error:
+        refuse(world, folder, error)
+        return []
+
+
+def is_file(world: World, path: Path) -> bool:
+    """Tell whether a path leads to a file; no where that cannot be told."""
+    return stat.S_ISREG(_mode(world, path))
+
+
+def is_folder(world: World, path: Path) -> bool:
+    """Tell whether a path leads to a folder; no where that cannot be told."""
+    return stat.S_ISDIR(_mode(world, path))
+
+
+def _mode(world: World, path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError) as error:
+        refuse(world, path, error)
+        return 0
 
 
 def claude(world: World) -> list[Path]:

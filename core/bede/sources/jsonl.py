@@ -17,11 +17,12 @@ from bede.quick import dataclass
 from bede.sources.port import Spot, Tally
 
 #: A longer line is counted and passed over, unread: no agent writes one, and memory is bounded.
-LONGEST = 64 * 1024 * 1024
+LONGEST = 256 * 1024 * 1024
 #: Most lines over which one object may be spread, and most bytes of a torn line that are searched for whole objects.
 SPREAD, SEARCHED = 64, 4 * 1024 * 1024
 TRIES = 200
-#: Who has read so much loads a parser that is twice as quick as the standard library's, and agrees with it.
+#: Who has read so much, or one such line, loads a parser that is twice as quick as the standard library's, and agrees
+#: with it.
 BULK = 4 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
@@ -65,8 +66,9 @@ def records(file: BinaryIO, path: Path, cursor: Cursor, tally: Tally) -> Iterato
     bulk = cursor.offset + BULK
     while line := file.readline(LONGEST + 1):
         if not held and (record := parse(line)) is not None:  # as for nearly all
+            size, line = len(line), b""  # What it says may be long, and is held already.
             yield Spot(path, cursor.line, cursor.offset, cursor.part), record
-            cursor.offset, cursor.line, cursor.part = cursor.offset + len(line), cursor.line + 1, 0
+            cursor.offset, cursor.line, cursor.part = cursor.offset + size, cursor.line + 1, 0
             if parse is _plain and cursor.offset > bulk:
                 parse = quick()
             continue
@@ -107,7 +109,7 @@ def quick() -> Parse:
         try:
             record: dict[str, Any] = from_json(line, cache_strings="keys")
         except ValueError:
-            return _plain(line)
+            return _scanned(line)
         return record
 
     return parse
@@ -115,8 +117,13 @@ def quick() -> Parse:
 
 def _plain(line: bytes) -> dict[str, Any] | None:
     """Return the object that a whole line is, without a blank at either end; None for any other line."""
-    if line[:1] != b"{" or line[-2:] != b"}\n" or len(line) > LONGEST:
+    if line[:1] != b"{" or line[-2:] != b"}\n":
         return None
+    return _scanned(line) if len(line) <= BULK else quick()(line)
+
+
+def _scanned(line: bytes) -> dict[str, Any] | None:
+    """Return the object that a line in braces is, read by the standard library; None where it is something else."""
     try:
         text = line.decode("utf-8", "surrogatepass")
         record, end = _SCAN(text, 0)
@@ -137,7 +144,7 @@ def _pass_over(file: BinaryIO, line: bytes, cursor: Cursor, tally: Tally) -> Non
     """Go behind a line that is too long to be read."""
     tally.bad("too long")
     cursor.pass_by(line, 0)
-    while not line.endswith(b"\n") and (line := file.readline(LONGEST)):
+    while not line.endswith(b"\n") and (line := file.readline(BULK)):
         cursor.pass_by(line, 0)
 
 

@@ -18,8 +18,8 @@ def find(world: World) -> Iterator[Path]:
     """Yield every session of omp in every profile; what pi wrote into a place that both share is pi's."""
     own = []
     for root, inner in homes.omp(world):
-        own += [root / inner, *(each / inner for each in _profiles(root))]
-    yield from pi.sessions(AGENT, own, homes.omp_shared(world))
+        own += [root / inner, *(each / inner for each in homes.inside(world, root / "profiles"))]
+    yield from pi.sessions(world, AGENT, own, homes.omp_shared(world))
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -30,10 +30,3 @@ def accepts(path: Path, head: bytes) -> bool:
 def take(record: Any, spot: Spot, state: dict[str, Any], tally: Tally) -> list[Item]:
     """Return the items of one record."""
     return branching.take(AGENT, record, spot, state, tally)
-
-
-def _profiles(root: Path) -> list[Path]:
-    try:
-        return sorted((root / "profiles").iterdir())
-    except OSError:
-        return []

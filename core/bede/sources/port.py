@@ -34,11 +34,15 @@ Sort = Literal["shell", "read", "search", "edit", "create", "web", "mcp", "task"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where to look: the environment, the user's home, and `sys.platform`."""
+    """Where to look: the environment, the user's home, and `sys.platform`.
+
+    `refused` are the places that could not be looked into, and why: whoever looks adds to them.
+    """
 
     environment: Mapping[str, str]
     home: Path
     system: str
+    refused: dict[Path, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +209,7 @@ class Source(Protocol):
     FORM: Literal["stream", "document"]
 
     def find(self, world: World) -> Iterator[Path]:
-        """Yield every transcript there is, in a fixed order; places that cannot be read are left out."""
+        """Yield every transcript there is, in a fixed order; places that cannot be read go into `world.refused`."""
 
     def accepts(self, path: Path, head: bytes) -> bool:
         """Tell whether a file that somebody names is of this format, by its name and its first 64 KB."""
@@ -234,6 +238,9 @@ class Document(Source, Protocol):
 
     def stamp(self, path: Path) -> str:
         """Return something that changes whenever the items may have: sizes, times, versions."""
+
+    # And, where other files are read together with a transcript:
+    # def beside(path: Path) -> Iterable[Path]: return them, whether they are there or not; a raw copy takes them along.
 
 
 #: Most lines of a failed call's output that are kept, and most characters of them.

@@ -127,7 +127,8 @@ def test_a_late_log_alone_has_the_same_keys(tmp_path: Path) -> None:
 @present
 def test_the_made_home_is_found() -> None:
     place = SAMPLES / "synthetic" / "antigravity"
-    assert list(antigravity._conversations(place)) == [SAMPLES / "synthetic" / MADE / "transcript_full.jsonl"]
+    found = list(antigravity._conversations(World({}, place, "linux"), place))
+    assert found == [SAMPLES / "synthetic" / MADE / "transcript_full.jsonl"]
 
 
 # Three logs

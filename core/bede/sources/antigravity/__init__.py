@@ -40,9 +40,9 @@ _WORKSPACE = re.compile(r"\[URI\] -> \[CorpusName\][^\n]*\n\s*(\S[^\n]*?) -> \S"
 def find(world: World) -> Iterator[Path]:
     """Yield the best log of every conversation, and the store of one that has no log."""
     for home in homes.antigravity(world):
-        for place in _inside(home):
+        for place in homes.inside(world, home):
             if "antigravity" in place.name:
-                yield from _conversations(place)
+                yield from _conversations(world, place)
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -53,6 +53,11 @@ def accepts(path: Path, head: bytes) -> bool:
         return True
     line = next((line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()), b"")
     return line.lstrip().startswith(b"{") and b'"step_index"' in line and b'"type"' in line
+
+
+def beside(path: Path) -> list[Path]:
+    """Return the other logs of a conversation, which are read with one."""
+    return [path.with_name(name) for name in LOGS if path.name in LOGS and name != path.name]
 
 
 def stamp(path: Path) -> str:
@@ -94,15 +99,15 @@ def _inside(folder: Path) -> list[Path]:
         return []
 
 
-def _conversations(place: Path) -> Iterator[Path]:
+def _conversations(world: World, place: Path) -> Iterator[Path]:
     logged = set()
-    for folder in _inside(place / "brain"):
-        logs = [log for name in LOGS if _size(log := folder / ".system_generated" / "logs" / name) is not None]
+    for folder in homes.inside(world, place / "brain"):
+        logs = [log for name in LOGS if homes.is_file(world, log := folder / ".system_generated" / "logs" / name)]
         best = next((log for log in logs if _size(log)), None) or (logs[0] if logs else None)
         if best is not None:
             logged.add(folder.name)
             yield best
-    for store in _inside(place / "conversations"):
+    for store in homes.inside(world, place / "conversations"):
         if store.suffix in STORES and store.stem not in logged and _size(store) is not None:
             logged.add(store.stem)
             yield store

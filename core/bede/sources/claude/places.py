@@ -1,6 +1,6 @@
 """Where Claude Code leaves its transcripts, and how a file of its is told from all others.
 
-Folders are read, never followed in circles; what cannot be read is left out. No file is opened here.
+Folders are read, never followed in circles; what cannot be read is noted. No file is opened here.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ DEEPEST = 32
 
 
 def find(world: World) -> Iterator[Path]:
-    """Yield every transcript there is, sub-agents' too, in a fixed order; places that cannot be read are left out."""
+    """Yield every transcript there is, sub-agents' too, in a fixed order; places that cannot be read are noted."""
     seen: set[tuple[int, int]] = set()
     for root in homes.claude(world):
-        yield from _walk(root / "projects", 0, seen)
+        yield from _walk(world, root / "projects", 0, seen)
 
 
-def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path]:
+def _walk(world: World, folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path]:
     """Yield the transcripts below a folder: sessions stand at depth 1, sub-agents there and below."""
     try:
         place = folder.stat()
@@ -51,11 +51,12 @@ def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path
         seen.add(mark)
         with os.scandir(folder) as entries:
             names = sorted((entry.name, _is_folder(entry), _is_file(entry)) for entry in entries)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError) as error:
+        homes.refuse(world, folder, error)
         return
     for name, is_folder, is_file in names:
         if is_folder and name != "tool-results" and depth < DEEPEST:
-            yield from _walk(folder / name, depth + 1, seen)
+            yield from _walk(world, folder / name, depth + 1, seen)
         elif is_file and name.endswith(".jsonl") and (depth == 1 or (depth > 1 and name.startswith("agent-"))):
             yield folder / name
 

@@ -41,10 +41,10 @@ def find(world: World) -> Iterator[Path]:
     """Yield every rollout, archived ones too; a compressed one only where the plain file is not beside it."""
     seen: set[tuple[int, int]] = set()
     for folder in homes.codex(world):
-        yield from _below(folder, seen)
+        yield from _below(world, folder, seen)
 
 
-def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
+def _below(world: World, folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
     """Yield the rollouts of a folder and of those in it, none of them twice."""
     try:
         status = folder.stat()
@@ -52,14 +52,15 @@ def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
         if (status.st_dev, status.st_ino) in seen:
             return
         seen.add((status.st_dev, status.st_ino))
-    except OSError:
+    except (OSError, ValueError) as error:
+        homes.refuse(world, folder, error)
         return
     files = {entry.name for entry in entries if _NAME.fullmatch(entry.name) and _is(entry, os.DirEntry.is_file)}
     for entry in entries:
         if entry.name in files and entry.name.removesuffix(".zst") not in files - {entry.name}:
             yield folder / entry.name
         elif _is(entry, os.DirEntry.is_dir):
-            yield from _below(folder / entry.name, seen)
+            yield from _below(world, folder / entry.name, seen)
 
 
 def _is(entry: os.DirEntry[str], kind: Any) -> bool:

@@ -16,7 +16,7 @@ from bede.errors import BadSource, cause
 from bede.sources import homes
 from bede.sources.copilot import chat, events
 from bede.sources.port import Item, Tally, World
-from bede.sources.vscode import inside, is_file, stamps
+from bede.sources.vscode import stamps
 
 AGENT = "copilot"
 FORM: Literal["document"] = "document"
@@ -35,15 +35,15 @@ def find(world: World) -> Iterator[Path]:
     """
     seen: set[Path] = set()
     for path in (*_sessions(world), *_chats(world)):
-        if path not in seen and is_file(path):
+        if path not in seen and homes.is_file(world, path):
             seen.add(path)
             yield path
 
 
 def _sessions(world: World) -> Iterator[Path]:
     for home in homes.copilot(world):
-        entries = inside(home / "session-state")
-        folders = {entry.name for entry in entries if is_file(entry / "events.jsonl")}
+        entries = homes.inside(world, home / "session-state")
+        folders = {entry.name for entry in entries if homes.is_file(world, entry / "events.jsonl")}
         for entry in entries:
             if entry.name in folders:
                 yield entry / "events.jsonl"
@@ -53,18 +53,18 @@ def _sessions(world: World) -> Iterator[Path]:
 
 def _chats(world: World) -> Iterator[Path]:
     for user in homes.code(world):
-        for storage in inside(user / "workspaceStorage"):
-            kept = list(_kept(storage / "chatSessions"))
+        for storage in homes.inside(world, user / "workspaceStorage"):
+            kept = list(_kept(world, storage / "chatSessions"))
             yield from kept
             known = {path.stem for path in kept}
-            for path in inside(storage / "GitHub.copilot-chat" / "transcripts"):
+            for path in homes.inside(world, storage / "GitHub.copilot-chat" / "transcripts"):
                 if path.suffix == ".jsonl" and path.stem not in known:
                     yield path
-        yield from _kept(user / "globalStorage" / "emptyWindowChatSessions")
+        yield from _kept(world, user / "globalStorage" / "emptyWindowChatSessions")
 
 
-def _kept(folder_: Path) -> Iterator[Path]:
-    entries = inside(folder_)
+def _kept(world: World, folder: Path) -> Iterator[Path]:
+    entries = homes.inside(world, folder)
     logs = {entry.stem for entry in entries if entry.suffix == ".jsonl"}
     for entry in entries:
         if entry.suffix == ".jsonl" or (entry.suffix == ".json" and entry.stem not in logs):
@@ -85,11 +85,14 @@ def _begin(head: bytes) -> bytes:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\x00 \t\r\n")
 
 
+def beside(path: Path) -> tuple[Path, ...]:
+    """Return what lies beside a transcript and tells of it, its folder above all."""
+    return path.with_name("workspace.yaml"), *(parent / "workspace.json" for parent in events.above(path))
+
+
 def stamp(path: Path) -> str:
     """Return sizes and times of a transcript and of what lies beside it and tells of it."""
-    return stamps(
-        path, path.with_name("workspace.yaml"), *(parent / "workspace.json" for parent in events.above(path))
-    )
+    return stamps(path, *beside(path))
 
 
 def load(path: Path, tally: Tally) -> Iterator[Item]:

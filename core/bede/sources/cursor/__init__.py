@@ -39,7 +39,6 @@ from bede.sources.vscode import (
     folder,
     inside,
     is_command,
-    is_file,
     is_foreign,
     mapping,
     sequence,
@@ -80,7 +79,7 @@ _STOPPED = ("aborted", "cancelled", "canceled", "interrupted")
 
 def find(world: World) -> Iterator[Path]:
     """Yield databases, then the transcripts of conversations that none of them holds, the best one of each."""
-    databases = [path for path in _databases(world) if is_file(path)]
+    databases = [path for path in _databases(world) if homes.is_file(world, path)]
     yield from databases
     best: dict[str, tuple[int, Path]] = {}
     for path, rank in _transcripts(world):
@@ -95,7 +94,7 @@ def find(world: World) -> Iterator[Path]:
 def _databases(world: World) -> Iterator[Path]:
     for user in homes.users(world, homes.CURSOR):
         yield user / "globalStorage" / "state.vscdb"
-        for storage in inside(user / "workspaceStorage"):
+        for storage in homes.inside(world, user / "workspaceStorage"):
             yield storage / "state.vscdb"
 
 
@@ -113,18 +112,18 @@ def _known(databases: list[Path]) -> set[str]:
 def _transcripts(world: World) -> Iterator[tuple[Path, int]]:
     """Yield transcripts with their rank: 0 is the best."""
     for home in homes.cursor(world):
-        for project in inside(home / "projects"):
-            for entry in inside(project / "agent-transcripts"):
-                if entry.suffix in KINDS and is_file(entry):
+        for project in homes.inside(world, home / "projects"):
+            for entry in homes.inside(world, project / "agent-transcripts"):
+                if entry.suffix in KINDS and homes.is_file(world, entry):
                     yield entry, 1 + KINDS.index(entry.suffix)
                     continue
                 if entry.suffix:
                     continue
                 for name in (entry / f"{entry.name}{kind}" for kind in KINDS):
-                    if is_file(name):
+                    if homes.is_file(world, name):
                         yield name, 2 * KINDS.index(name.suffix)
-                for child in inside(entry / "subagents"):
-                    if child.suffix in KINDS and is_file(child):
+                for child in homes.inside(world, entry / "subagents"):
+                    if child.suffix in KINDS and homes.is_file(world, child):
                         yield child, 2 * KINDS.index(child.suffix)
 
 
@@ -139,6 +138,11 @@ def accepts(path: Path, head: bytes) -> bool:
     if path.suffix == ".json":
         return bool(_ARRAY.match(begin)) or (is_placed and begin.startswith(b"["))
     return path.suffix == ".txt" and bool(_TEXT.match(begin)) and (is_placed or b"<user_query>" in head)
+
+
+def beside(path: Path) -> list[Path]:
+    """Return the file by which an editor tells the folder of a transcript, if there is one."""
+    return [storage / "workspace.json" for storage in _storages(path)][:1] if _folder(path) else []
 
 
 def stamp(path: Path) -> str:
@@ -347,13 +351,18 @@ def slug(path: str) -> str:
 
 def _folder(path: Path) -> str:
     """Return the folder that a transcript belongs to, if Cursor knows just one of that name; '' otherwise."""
+    mine = {folder(storage) for storage in _storages(path)}
+    return mine.pop() if len(mine) == 1 else ""
+
+
+def _storages(path: Path) -> Iterator[Path]:
+    """Yield what editors keep of the folders that a transcript may belong to, by the name of the folder it lies in."""
     parts = path.parts
     if "agent-transcripts" not in parts:
-        return ""
+        return
     project = Path(*parts[: parts.index("agent-transcripts")])
-    known = set()
     for system in ("linux", "darwin", "win32"):
         for user in homes.users(World({}, project.parent.parent.parent, system), homes.CURSOR):
-            known |= {folder(storage) for storage in inside(user / "workspaceStorage")}
-    mine = [each for each in known if each and slug(each) == project.name]
-    return mine[0] if len(mine) == 1 else ""
+            for storage in inside(user / "workspaceStorage"):
+                if (cwd := folder(storage)) and slug(cwd) == project.name:
+                    yield storage

@@ -48,20 +48,11 @@ class _Chat:
 
 def find(world: World) -> Iterator[Path]:
     """Yield the chats of all projects, those of sub-agents among them."""
-    for project in chain.from_iterable(map(_inside, homes.gemini(world))):
-        for chat in _inside(project / "chats"):
-            yield from filter(_is_chat, _inside(chat) if chat.is_dir() else (chat,))
-
-
-def _is_chat(path: Path) -> bool:
-    return path.suffix in (".json", ".jsonl") and path.is_file()
-
-
-def _inside(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
+    for project in chain.from_iterable(homes.inside(world, home) for home in homes.gemini(world)):
+        for chat in homes.inside(world, project / "chats"):
+            for path in homes.inside(world, chat) if homes.is_folder(world, chat) else (chat,):
+                if path.suffix in (".json", ".jsonl") and homes.is_file(world, path):
+                    yield path
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -73,6 +64,12 @@ def accepts(path: Path, head: bytes) -> bool:
         and b'"sessionId"' in start
         and b'"projectHash"' in start
     )
+
+
+def beside(path: Path) -> Iterator[Path]:
+    """Yield the file that tells the directory of a chat: its project's own; the list of all where there is none."""
+    tellers = _tellers(path)
+    yield from [each for each in tellers if _small(each).strip("\r\n")][:1]
 
 
 def stamp(path: Path) -> str:

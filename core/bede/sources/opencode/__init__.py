@@ -51,9 +51,9 @@ Tree = dict[str, Path]
 def find(world: World) -> Iterator[Path]:
     """Yield the databases, or the sessions of the tree where there is no database."""
     folder, *named = homes.opencode(world)
-    databases = _databases(folder)
-    databases += [place for place in named if place not in databases and _is_file(place)]
-    yield from databases or sorted(_tree(folder).values())
+    databases = _databases(folder, world)
+    databases += [place for place in named if place not in databases and homes.is_file(world, place)]
+    yield from databases or sorted(_tree(folder, world).values())
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -65,13 +65,20 @@ def accepts(path: Path, head: bytes) -> bool:
     return _folder(path) is not None or (b'"info"' in head and b'"messages"' in head and b'ID"' in head)
 
 
+def beside(path: Path) -> list[Path]:
+    """Return the messages of a session of the tree, and their parts; of an export or a database nothing."""
+    if _folder(path) is None:
+        return []
+    messages, parts = _places(path)
+    found = _inside(messages)
+    return found + [each for message in found for place in parts(message.stem) for each in _inside(place)]
+
+
 def stamp(path: Path) -> str:
     """Return what changes with a database or its log and the tree beside it, a session of the tree, or an export."""
     files = [path]
     if _folder(path) is not None:
-        messages, parts = _places(path)
-        files += [messages, *_inside(messages)]
-        files += [each for message in _inside(messages) for place in parts(message.stem) for each in _inside(place)]
+        files += [_places(path)[0], *beside(path)]
     elif path.suffix != ".json":
         files += [path.with_name(path.name + "-wal")]
         tree = _tree(path.parent)
@@ -233,18 +240,18 @@ def _order(message: dict[str, Any]) -> tuple[int, str]:
     return created if isinstance(created, int) else 0, text_of(message.get("id"))
 
 
-def _databases(folder: Path) -> list[Path]:
+def _databases(folder: Path, world: World | None = None) -> list[Path]:
     """Return the databases of a folder: the one of the released program first, it takes the tree along."""
-    found = [each for each in _inside(folder) if each.name.startswith("opencode") and each.suffix == ".db"]
+    found = [each for each in _inside(folder, world) if each.name.startswith("opencode") and each.suffix == ".db"]
     return sorted(filter(_is_file, found), key=lambda each: (each.name != "opencode.db", each.name))
 
 
-def _tree(folder: Path) -> Tree:
+def _tree(folder: Path, world: World | None = None) -> Tree:
     """Return the sessions of both trees below a folder, the newer one first."""
-    older = [each / "storage" / "session" / "info" for each in _inside(folder / "project")]
-    newer = _inside(folder / "storage" / "session")
+    older = [each / "storage" / "session" / "info" for each in _inside(folder / "project", world)]
+    newer = _inside(folder / "storage" / "session", world)
     found: Tree = {}
-    for file in chain.from_iterable(map(_inside, (*older, *newer))):
+    for file in chain.from_iterable(_inside(each, world) for each in (*older, *newer)):
         if file.suffix == ".json":
             found[session_of(AGENT, file.name)] = file
     return found
@@ -335,7 +342,10 @@ def _exported(messages: Iterable[Any], tally: Tally) -> Iterator[Message]:
             tally.bad("no message")
 
 
-def _inside(folder: Path) -> list[Path]:
+def _inside(folder: Path, world: World | None = None) -> list[Path]:
+    """Return what is in a folder; of a search, what may not be looked into is noted."""
+    if world is not None:
+        return homes.inside(world, folder)
     try:
         return sorted(folder.iterdir())
     except (OSError, ValueError):

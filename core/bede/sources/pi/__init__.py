@@ -30,7 +30,7 @@ _ENTRIES = ("message", "model_change", "thinking_level_change", "custom", "custo
 
 def find(world: World) -> Iterator[Path]:
     """Yield every session of pi; what omp wrote into a place that both share is omp's."""
-    yield from sessions(AGENT, homes.pi(world), homes.pi_shared(world))
+    yield from sessions(world, AGENT, homes.pi(world), homes.pi_shared(world))
 
 
 def accepts(path: Path, head: bytes) -> bool:
@@ -43,13 +43,13 @@ def take(record: Any, spot: Spot, state: dict[str, Any], tally: Tally) -> list[I
     return branching.take(AGENT, record, spot, state, tally)
 
 
-def sessions(agent: str, own: Iterable[Path], shared: Iterable[Path]) -> Iterator[Path]:
+def sessions(world: World, agent: str, own: Iterable[Path], shared: Iterable[Path]) -> Iterator[Path]:
     """Yield the sessions below some folders, each file once; in shared ones only what that agent wrote."""
     seen: set[tuple[int, int]] = set()
     places = [(folder, False) for folder in own]
     for folder, is_shared in places + [(folder, True) for folder in shared]:
-        for path in _lines(folder, seen, DEPTH):
-            if not is_shared or whose(path, _head(path)) == agent:
+        for path in _lines(world, folder, seen, DEPTH):
+            if not is_shared or whose(path, _head(world, path)) == agent:
                 yield path
 
 
@@ -93,16 +93,18 @@ def _mark(record: dict[str, Any]) -> str:
     return "omp" if "attribution" in record or (isinstance(message, dict) and "attribution" in message) else ""
 
 
-def _lines(folder: Path, seen: set[tuple[int, int]], depth: int) -> Iterator[Path]:
-    """Yield the files of lines below a folder in a fixed order; what cannot be read is passed over."""
+def _lines(world: World, folder: Path, seen: set[tuple[int, int]], depth: int) -> Iterator[Path]:
+    """Yield the files of lines below a folder in a fixed order; what cannot be read is noted."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
+    except (OSError, ValueError) as error:
+        homes.refuse(world, folder, error)
         return
     for entry in entries:
         try:
             about = Path(entry.path).stat()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            homes.refuse(world, Path(entry.path), error)
             continue
         is_folder = stat.S_ISDIR(about.st_mode)
         wanted = depth > 0 if is_folder else stat.S_ISREG(about.st_mode) and entry.name.endswith(".jsonl")
@@ -110,14 +112,15 @@ def _lines(folder: Path, seen: set[tuple[int, int]], depth: int) -> Iterator[Pat
             continue
         seen.add((about.st_dev, about.st_ino))
         if is_folder:
-            yield from _lines(Path(entry.path), seen, depth - 1)
+            yield from _lines(world, Path(entry.path), seen, depth - 1)
         else:
             yield Path(entry.path)
 
 
-def _head(path: Path) -> bytes:
+def _head(world: World, path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(HEAD)
-    except OSError:
+    except OSError as error:
+        homes.refuse(world, path, error)
         return b""

@@ -1,0 +1,194 @@
+"""Copies of raw records: with them alone, all sessions come back, each to where it belongs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contracts.written import NAMES, codex, identity, lines, place, session, take, texts
+
+from bede.sources.cursor import slug
+
+pytest.importorskip("zstandard", reason="compressed transcripts need zstandard")
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    """No agent's own variables lead anywhere else."""
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def _put(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+    return path
+
+
+def _claude(home: Path, project: Path) -> None:
+    place(home, "s").write_bytes(session("s", project / "deep", 4))
+
+
+def _codex(home: Path, project: Path) -> None:
+    _put(home / f".codex/sessions/rollout-2026-01-01T00-00-00-{identity('c')}.jsonl", codex("c", project, 4))
+
+
+def _opencode(home: Path, project: Path) -> None:
+    data = home / ".local/share/opencode/storage"
+    _put(
+        data / "session/prj/ses_1.json", {"id": "ses_1", "directory": str(project), "time": {"created": 1767323045000}}
+    )
+    for number, role in enumerate(("user", "assistant", "user"), 1):
+        message = {
+            "id": f"msg_{number}",
+            "sessionID": "ses_1",
+            "role": role,
+            "time": {"created": 1767323045000 + number},
+        }
+        _put(data / f"message/ses_1/msg_{number}.json", message)
+        part = {"id": f"prt_{number}", "messageID": f"msg_{number}", "type": "text", "text": f"part {number} {TOKEN}"}
+        _put(data / f"part/msg_{number}/prt_{number}.json", part)
+
+
+def _antigravity(home: Path, project: Path) -> None:
+    logs = home / ".gemini/antigravity/brain/c1/.system_generated/logs"
+    text = f"<USER_REQUEST>\nsay it\n</USER_REQUEST>\n[URI] -> [CorpusName]:\n{project} -> a/b"
+    asked = {"step_index": 0, "source": "USER_EXPLICIT", "type": "USER_INPUT", "status": "DONE", "content": text}
+    told = {"step_index": 1, "source": "MODEL", "type": "PLANNER_RESPONSE", "status": "DONE", "content": "only there"}
+    at = {"created_at": "2026-07-01T06:00:00Z"}
+    _put(logs / "transcript_full.jsonl", lines([asked | at, told | at]))
+    _put(
+        logs / "transcript.jsonl", lines([asked | at, told | at, told | at | {"step_index": 2, "content": "and here"}])
+    )
+
+
+def _cursor(home: Path, project: Path) -> None:
+    name = slug(str(project))
+    _put(home / ".config/Cursor/User/workspaceStorage/a/workspace.json", {"folder": project.as_uri()})
+    record = {"role": "user", "message": {"content": [{"type": "text", "text": "<user_query>\nhello\n</user_query>"}]}}
+    _put(home / f".cursor/projects/{name}/agent-transcripts/one.jsonl", lines([record]))
+    _put(home / f".cursor/projects/{name}/agent-transcripts/two/two.jsonl", lines([record]))
+
+
+def _command_line(home: Path, project: Path) -> None:
+    own = home / ".copilot/session-state/s1"
+    _put(own / "workspace.yaml", f"id: s1\ncwd: {project}\nname: of {TOKEN}\n".encode())
+    at = {"timestamp": "2026-01-01T00:00:00.000Z", "parentId": None}
+    said = {"type": "user.message", "id": "e2", "data": {"content": "hello line"}} | at
+    _put(own / "events.jsonl", lines([{"type": "session.start", "id": "e1", "data": {"sessionId": "s1"}} | at, said]))
+
+
+def _code(home: Path, project: Path) -> None:
+    storage = home / ".config/Code/User/workspaceStorage/abc"
+    _put(storage / "workspace.json", {"folder": project.as_uri()})
+    request = {"requestId": "r1", "message": {"text": "hello code"}, "response": [{"value": "Hello."}]}
+    chat = {"version": 3, "sessionId": "v1", "creationDate": 1767323045000, "requests": [request]}
+    _put(storage / "chatSessions/v1.json", chat)
+    _put(storage / "chatSessions/v2.jsonl", lines([{"kind": 0, "v": chat | {"sessionId": "v2"}}]))
+
+
+def _chat(name: str) -> dict[str, Any]:
+    message = {"id": "m1", "type": "user", "content": f"hello {name}", "timestamp": "2026-01-01T00:00:00.000Z"}
+    return {"sessionId": name, "projectHash": "0" * 64, "startTime": "2026-01-01T00:00:00.000Z", "messages": [message]}
+
+
+def _gemini(home: Path, project: Path) -> None:
+    own = home / ".gemini/tmp/shop"
+    _put(own / ".project_root", str(project).encode())
+    _put(own / "chats/session-1.json", _chat("g1"))
+
+
+def _gemini_listed(home: Path, project: Path) -> None:
+    _put(home / ".gemini/projects.json", {"projects": {str(project): "shop"}})
+    _put(home / ".gemini/tmp/shop/chats/session-1.json", _chat("g2"))
+
+
+LEFT: list[Callable[[Path, Path], None]] = [
+    _claude, _codex, _opencode, _antigravity, _cursor, _command_line, _code, _gemini, _gemini_listed,
+]  # fmt: skip
+
+
+def _told(context) -> list[tuple[str, str, str, int]]:
+    with context.repository.snapshot() as reading:
+        query = "SELECT agent, name, cwd, turns FROM session ORDER BY agent, name"
+        return reading.connection.execute(query).fetchall()
+
+
+def _in_the_page() -> list[list[str]]:
+    """Return the commands by which the page says that all is built again."""
+    page = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+    block = page.partition("## Raw copies")[2].partition("```sh\n")[2].partition("```")[0]
+    return [shlex.split(line) for line in block.splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("find") is None or os.name != "posix", reason="the page's own command")
+@pytest.mark.parametrize("leave", LEFT, ids=lambda leave: leave.__name__.strip("_"))
+def test_what_the_page_says_brings_all_back(leave, home, project, context, tmp_path):
+    leave(home, project)
+    result = take(context, keep_raw=True)
+    assert result.files.keys() == {"read"}
+    assert (result.unreadable, result.problems) == ((), {})
+    before, said = _told(context), texts(context)
+    assert len(before) == result.sessions > 0
+    assert {Path(cwd).is_relative_to(project) for _, _, cwd, _ in before} == {True}
+    context.close()
+    for agents in list(home.glob(".[!.]*")):
+        shutil.rmtree(agents) if agents.is_dir() else agents.unlink()
+    for lost in (project / ".bede").glob("bede.db*"):
+        lost.unlink()
+    tool = tmp_path / "bin" / "bede"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m bede_cli "$@"\n')
+    tool.chmod(0o755)
+    paths = os.pathsep.join(str(ROOT / folder) for folder in ("core", "cli"))
+    environment = os.environ | {"PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": paths}
+    commands = _in_the_page()
+    assert [words[:2] for words in commands] == [["bede", "init"], ["find", ".bede/raw"]]
+    for words in commands:
+        done = subprocess.run(words, cwd=project, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert '"unreadable":1' not in done.stdout
+    from bede.context import Context
+
+    again = Context(directory=project)
+    try:
+        assert (_told(again), texts(again)) == (before, said)
+    finally:
+        again.close()
+
+
+@pytest.mark.parametrize("leave", LEFT, ids=lambda leave: leave.__name__.strip("_"))
+def test_what_lies_beside_a_copy_is_for_its_owner_and_holds_no_secret(leave, home, project, context):
+    leave(home, project)
+    take(context, keep_raw=True)
+    raw = project / ".bede" / "raw"
+    kept = [path for path in raw.rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (raw, *raw.rglob("*")) if path.is_dir()} == {0o700}
+    assert not any(TOKEN.encode() in path.read_bytes() for path in kept)
+    before = {path: path.stat().st_ino for path in kept}
+    assert take(context, keep_raw=True).files.keys() == {"unchanged"}
+    assert {path: path.stat().st_ino for path in raw.rglob("*") if path.is_file()} == before
+
+
+def test_what_changes_beside_a_file_changes_beside_its_copy(home, project, context):
+    _opencode(home, project)
+    take(context, keep_raw=True)
+    data = home / ".local/share/opencode/storage"
+    told = json.loads((data / "part/msg_3/prt_3.json").read_text())
+    _put(data / "part/msg_3/prt_4.json", told | {"id": "prt_4", "text": "it goes on"})
+    take(context, keep_raw=True)
+    raw = project / ".bede" / "raw"
+    assert [json.loads(path.read_text())["text"] for path in raw.rglob("prt_4.json")] == ["it goes on"]
+    assert not list(raw.rglob("*.new"))
