@@ -190,7 +190,9 @@ class Tools:
             with suppress(BedeError):
                 opened = Context(**self._window).repository
             self._repository = self._known(opened) if opened else None
-        return Context(**self._window, agent=agent, lease=lease, patience=PATIENCE, repository=self._repository)
+        return Context(
+            **self._window, agent=agent, lease=lease, patience=PATIENCE, repository=self._repository
+        )
 
     def _known(self, repository: Repository) -> Repository:
         """Return a repository that was opened, if it is the project that this server began with."""

@@ -227,7 +227,9 @@ def _without(filters: bytes) -> dict[str, str]:
     return settings
 
 
-def _git(root: Path, words: Sequence[str], settings: Mapping[str, str] | None = None, *, may: int = 0) -> bytes | None:
+def _git(
+    root: Path, words: Sequence[str], settings: Mapping[str, str] | None = None, *, may: int = 0
+) -> bytes | None:
     """Return what git says, as far as it is kept; None if it failed or took too long.
 
     Raises:

@@ -59,7 +59,9 @@ def _jobs(context: Context, half: Half) -> list[Job]:
     if len(found[0].wishes) == 1:
         return found
     one = found[0]
-    return [Job(one.context, one.machine, (wish,), one.half, one.install, one.dry_run) for wish in one.wishes]
+    return [
+        Job(one.context, one.machine, (wish,), one.half, one.install, one.dry_run) for wish in one.wishes
+    ]
 
 
 def _stand(jobs: list[Job], name: str) -> str:

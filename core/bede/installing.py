@@ -231,7 +231,9 @@ def _was_there(targets: Sequence[Target]) -> bool:
         return False
 
 
-def _done(job: Job, name: str, title: str, changes: Callable[[], tuple[list[Change], bool]], word: str) -> Installed:
+def _done(
+    job: Job, name: str, title: str, changes: Callable[[], tuple[list[Change], bool]], word: str
+) -> Installed:
     """Plan one agent's changes, make them unless the run is dry, and tell."""
     try:
         planned, was_there = _made(job, changes)

@@ -49,7 +49,9 @@ class Machine:
 
     def context(self) -> Context:
         """A window on this machine's project."""
-        return Context(directory=self.root, environment=self.environment, clock=lambda: self.at, agent=self.author)
+        return Context(
+            directory=self.root, environment=self.environment, clock=lambda: self.at, agent=self.author
+        )
 
     def call(self, verb: str, *arguments: Any, **options: Any) -> dict[str, Any]:
         """Run a verb; `from_` and the like keep their underscore."""

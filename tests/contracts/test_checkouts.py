@@ -117,7 +117,7 @@ def test_without_git_there_is_no_look(checkout: Path, monkeypatch: pytest.Monkey
 def test_a_git_that_fails_or_hangs_is_no_look(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
-    (tmp_path / "git").write_text(f'#!/bin/sh\ncase "$*" in *status*) {script};; esac\n')
+    (tmp_path / "git").write_text(f"#!/bin/sh\ncase \"$*\" in *status*) {script};; esac\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(checkouts, "_SECONDS", 0.3)
@@ -198,7 +198,7 @@ def test_bede_itself_is_never_told(checkout: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are text")
 def test_any_name_is_told_as_text(checkout: Path) -> None:
-    names = [b"new\nline", b'tab\tand "quotes"', b"-dash", b" space ", b"not utf-8 \xff", b"\xe2\x80\xae", b"a -> b"]
+    names = [b"new\nline", b"tab\tand \"quotes\"", b"-dash", b" space ", b"not utf-8 \xff", b"\xe2\x80\xae", b"a -> b"]
 
     def act() -> None:
         for name in names:
@@ -324,7 +324,9 @@ def test_missing_objects_are_not_fetched(checkout: Path, tmp_path: Path) -> None
     assert changed(old, new) == Changed(first, second, (), 0)
 
 
-def test_an_outer_git_does_not_lead_elsewhere(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outer_git_does_not_lead_elsewhere(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = tmp_path / "other"
     git("init", "--quiet", "--initial-branch", "elsewhere", str(other))
     for name, value in {

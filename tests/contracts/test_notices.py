@@ -165,7 +165,9 @@ def test_a_board_of_any_size_is_exported_as_far_as_there_is_room() -> None:
     ]
     made, missing = document.export(board)
     assert (len(made["notices"]), missing) == (1000, 1)
-    wide = [Notice(f"00000000-0000-4000-8000-{n:012x}", "a", "s:a", "é" * 4096, AT, AT + HOUR) for n in range(200)]
+    wide = [
+        Notice(f"00000000-0000-4000-8000-{n:012x}", "a", "s:a", "é" * 4096, AT, AT + HOUR) for n in range(200)
+    ]
     made, missing = document.export(wide)
     assert missing > 0
     assert len(canonical(made)) <= document.LARGEST

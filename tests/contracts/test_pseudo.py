@@ -76,7 +76,9 @@ def test_a_program_sees_the_terminal_it_would_see_alone(wrapped: Wrapped) -> Non
 
 @pytest.mark.parametrize("session", [True, False], ids=["session", "no session"])
 @pytest.mark.parametrize("ours", ["0", "1", "2", "01", "02", "12", "012"])
-def test_each_stream_is_a_terminal_or_not_as_before(wrapped: Wrapped, tmp_path: Path, ours: str, session: bool) -> None:
+def test_each_stream_is_a_terminal_or_not_as_before(
+    wrapped: Wrapped, tmp_path: Path, ours: str, session: bool
+) -> None:
     Path("in").write_bytes(b"given\n")
     look = "for fd in 0 1 2; do test -t $fd && echo tty $fd >> seen; done; : > looked"
     script = f"{look}; read x; echo out $x; echo err $x >&2"

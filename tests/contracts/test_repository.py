@@ -668,11 +668,11 @@ class TestText(ProjectionContract):
 
     def meaning(self, store):
         from bede.answers.ranking import find
-
         with store.snapshot() as reading:
             seen = reading.spans(reading.tip("main"))
             words = ("word7", "word77", "said here", "tag1", "T-3", "k2", "nowhere", "ord12")
             return {word: sorted(find(reading, seen, word, Filter(status="all"), 300, AT)) for word in words}
+
 
     def waiting(self, store):
         from bede.projections import text
@@ -697,13 +697,10 @@ class TestText(ProjectionContract):
         self.fill(store, 64)
         assert self.waiting(store) < 64
         run = store.connection.execute
-        assert (
-            run("SELECT rows FROM text_state").fetchone()
-            == run(
-                "SELECT count(*) FROM event WHERE kind IN ('note', 'decision', 'run', 'status_update',"
-                " 'discovered_constraint') AND body IS NOT NULL AND seq <= (SELECT upto FROM text_state)"
-            ).fetchone()
-        )
+        assert run("SELECT rows FROM text_state").fetchone() == run(
+            "SELECT count(*) FROM event WHERE kind IN ('note', 'decision', 'run', 'status_update',"
+            " 'discovered_constraint') AND body IS NOT NULL AND seq <= (SELECT upto FROM text_state)"
+        ).fetchone()
         run("INSERT INTO text_words (text_words) VALUES ('integrity-check')")
 
     def test_who_hangs_over_a_batch_does_not_stop_the_others_for_ever(self, store, monkeypatch):

@@ -606,7 +606,7 @@ def test_whatever_is_written_becomes_one_line(tmp_path):
     path = tmp_path / "log"
     loop: list[object] = []
     loop.append(loop)
-    odd = {'a\n"b': "\udcff\u2028\x1b[31m\n", "nan": float("nan"), "loop": loop, "what": object()}
+    odd = {"a\n\"b": "\udcff\u2028\x1b[31m\n", "nan": float("nan"), "loop": loop, "what": object()}
     diary.write(path, {**odd, "n": 10**400})
     diary.write(path, {"outcome": "done", "huge": "x" * 10**6, **{f"k{n}": "y" * 500 for n in range(200)}})
     first, second = path.read_bytes().splitlines()

@@ -65,7 +65,9 @@ class Wrapped:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(self.argv(*command), env=surroundings(env), **{**streams, **more})
 
-    def run(self, *command: str | bytes, given: bytes | None = None, **more: Any) -> tuple[int, bytes, bytes]:
+    def run(
+        self, *command: str | bytes, given: bytes | None = None, **more: Any
+    ) -> tuple[int, bytes, bytes]:
         """Run a command; return its status and outputs."""
         if given is not None:
             more["stdin"] = subprocess.PIPE

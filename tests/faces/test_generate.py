@@ -221,7 +221,7 @@ def test_bash_completes(shell: Path) -> None:
     for line in LINES:
         words = line.split(" ")
         script += [f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1}", "_bede"]
-        script += ['for reply in ${COMPREPLY[@]+"${COMPREPLY[@]}"}; do', "echo \"${reply//$'\\n'/ BREAK }\"", "done"]
+        script += ['for reply in ${COMPREPLY[@]+"${COMPREPLY[@]}"}; do', 'echo "${reply//$\'\\n\'/ BREAK }"', "done"]
         script += [f'echo "{MARK}"']
     compare(run("bash", "--norc", "-u", "-c", "\n".join(script)))
 

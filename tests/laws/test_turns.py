@@ -39,7 +39,8 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@pytest.mark.parametrize(("one",
+        "other"), PAIRS)
 def test_an_opposite_or_another_number_is_no_duplicate(one, other):
     find_duplicate({"summary": other}, [("a" * 64, {"summary": one})])
     find_duplicate({"summary": one}, [("a" * 64, {"summary": other})])

@@ -387,7 +387,9 @@ def test_a_purged_notice_is_not_published_again(machines: tuple[Machine, Machine
 LINE = re.compile(r"^(laptop-[ab])\$ (bede .*)$", re.MULTILINE)
 
 
-def test_the_walk_through_of_the_page_works_as_written(bede: Callable[..., Ran], root: Path, tmp_path: Path) -> None:
+def test_the_walk_through_of_the_page_works_as_written(
+    bede: Callable[..., Ran], root: Path, tmp_path: Path
+) -> None:
     text = (root / "docs/exchange.md").read_text(encoding="utf-8")
     steps = LINE.findall(text)
     assert len(steps) >= 9

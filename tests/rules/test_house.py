@@ -174,7 +174,9 @@ def test_the_library_never_prints(modules: tuple[Module, ...]) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("line", ["print('x')", "say = print", "sys.stderr.write('x')", "from sys import stdout"])
+@pytest.mark.parametrize(
+    "line", ["print('x')", "say = print", "sys.stderr.write('x')", "from sys import stdout"]
+)
 def test_the_rule_sees_a_print(module_of: MakeModule, line: str) -> None:
     assert len(list(prints(module_of("bede.config", line)))) == 1
 
@@ -324,7 +326,9 @@ def weight(function: Function) -> int:
 
 def test_functions_are_short(modules: tuple[Module, ...]) -> None:
     weights = sorted(
-        (weight(function), f"{module.name}.{function.name}") for module in modules for function in functions(module)
+        (weight(function), f"{module.name}.{function.name}")
+        for module in modules
+        for function in functions(module)
     )
     lines = [lines for lines, _ in weights]
     assert weights[-1][0] <= 60, [entry for entry in weights if entry[0] > 60]

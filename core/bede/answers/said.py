@@ -238,7 +238,9 @@ def _shown(
     return replace(one, turns=tuple(kept[spot] for spot in sorted(kept)))
 
 
-def _quoted(turn: Said, need: int, room: int, tell: Telling, cost: Callable[[Passage | Said], int]) -> Said | None:
+def _quoted(
+    turn: Said, need: int, room: int, tell: Telling, cost: Callable[[Passage | Said], int]
+) -> Said | None:
     """Return a turn cut to a room, or nothing where that is too little to be of use."""
     bare = cost(replace(turn, text=""))
     if room - bare < QUOTED:

@@ -20,7 +20,9 @@ from bede.child.tail import Tail
 __all__ = ["Ran", "run", "undisturbed"]
 
 
-def run(command: Sequence[str], *, environment: Mapping[str, str], directory: Path, keep: int = 16_384) -> Ran:
+def run(
+    command: Sequence[str], *, environment: Mapping[str, str], directory: Path, keep: int = 16_384
+) -> Ran:
     """Run a command to its end and return what became of it; at most `keep` bytes of its output are kept.
 
     What was written to our own streams before must have been flushed. Signals that come meanwhile reach the child,

@@ -44,7 +44,8 @@ class Signals:
             # Some systems drop what is ignored by default, even while it is blocked; and an ignored SIGCHLD,
             # inherited from whoever started us, would lose the child's status.
             self._handlers = {
-                number: signal.signal(number, noted) for number in self._wished & {signal.SIGCHLD, signal.SIGWINCH}
+                number: signal.signal(number, noted)
+                for number in self._wished & {signal.SIGCHLD, signal.SIGWINCH}
             }
         self._held = {number for number in self._wished if signal.getsignal(number) is not signal.SIG_IGN}
         self.before = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._held))

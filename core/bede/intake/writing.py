@@ -176,7 +176,9 @@ class Writer:
         key = self._next("rewind", reading, told.session) if body["whole"] else "rewind"
         return self._new(reading, told, body, key)
 
-    def _is_replayed(self, reading: Reading, session: int, name: str, body: dict[str, Any], *, is_told: bool) -> bool:
+    def _is_replayed(
+        self, reading: Reading, session: int, name: str, body: dict[str, Any], *, is_told: bool
+    ) -> bool:
         """Tell whether another session has this turn: after a fork, a resumption, a hand-over."""
         connection = reading.connection
         if sessions.origin_of(body) in self._elsewhere:

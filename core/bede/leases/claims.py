@@ -218,7 +218,9 @@ def _deny(
     return Denial(facts)
 
 
-def is_turn(connection: sqlite3.Connection, holder: Holder, wanted: Sequence[Wanted], ticket: int, now: Now) -> bool:
+def is_turn(
+    connection: sqlite3.Connection, holder: Holder, wanted: Sequence[Wanted], ticket: int, now: Now
+) -> bool:
     """Tell, without changing anything, whether a waiter had better try again."""
     waiter = waiters.find(connection, ticket)
     if waiter is None or waiter.granted:
@@ -393,7 +395,9 @@ def _pass_on(
     return to, taken, given
 
 
-def check(connection: sqlite3.Connection, token: int, holder: Holder, now: Now, *, is_lax: bool = False) -> list[Lease]:
+def check(
+    connection: sqlite3.Connection, token: int, holder: Holder, now: Now, *, is_lax: bool = False
+) -> list[Lease]:
     """Return what a token holds for this holder now; the proof of a fenced append.
 
     Where both sessions are known they must be one, else the agents must be. With `is_lax` a lease that is over is no

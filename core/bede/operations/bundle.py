@@ -199,7 +199,9 @@ def _check_project(context: Context, path: Path) -> None:
         raise RepositoryNotFound(error.message, hint=hint) from error
 
 
-def _import(context: Context, path: Path, asked: trust.Asked, merge: bool, dry_run: bool, agent: str) -> BundleResult:
+def _import(
+    context: Context, path: Path, asked: trust.Asked, merge: bool, dry_run: bool, agent: str
+) -> BundleResult:
     _check_project(context, path)
     folder = user_folder(context.environment, "config")
     actor, note = context.actor(agent), dict[str, Any]()

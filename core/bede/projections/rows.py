@@ -169,3 +169,4 @@ def _ends(connection: sqlite3.Connection, ends: dict[str, list[str]]) -> Iterato
         for identity in ends.get(word, ()):
             if seq := log.seq_of(connection, identity):
                 yield seq, letter
+
