@@ -321,6 +321,40 @@ def test_only_what_changed_has_to_be_read_again(tmp_path: Path) -> None:
     assert read(path, {chosen})[0] == [item for item in everything if item.session == chosen]
 
 
+@pytest.mark.parametrize("later", [-3_600_000, -1, 1, 5_000])
+@pytest.mark.parametrize("table", ["message", "part"])
+def test_a_row_that_is_written_over_is_seen_whatever_its_time(tmp_path: Path, table: str, later: int) -> None:
+    path = database(tmp_path / "opencode.db", [text("one"), text("two"), text("three")], {"time_updated": 10**13})
+    before = dict(opencode.sessions(path))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE {table} SET time_updated = time_updated + ? WHERE id LIKE '%2%'", (later,))
+    assert dict(opencode.sessions(path)).keys() == before.keys()
+    assert dict(opencode.sessions(path)) != before
+
+
+@needs_samples
+@pytest.mark.parametrize("name", ["prt_1.json", "prt_9.json"])
+def test_a_part_that_changes_or_comes_is_seen_where_only_the_tree_has_its_session(tmp_path: Path, name: str) -> None:
+    shutil.copytree(HANDMADE / "storage", tmp_path / "storage")
+    path = database(tmp_path / "opencode.db", [text("elsewhere")])
+    before, stamp = dict(opencode.sessions(path)), opencode.stamp(path)
+    place = tmp_path / "storage" / "part" / "msg_demo0001" / name
+    place.parent.chmod(0o755)
+    place.unlink(missing_ok=True)
+    place.write_text(json.dumps({"id": place.stem, "type": "text", "text": "said later"}))
+    after = dict(opencode.sessions(path))
+    assert {session for session in after if after[session] != before[session]} == {"ses_demo0001"}
+    assert opencode.stamp(path) != stamp
+    assert "said later" in "".join(human(read(path, {"ses_demo0001"})[0]))
+
+
+def test_a_database_without_parts_says_so(tmp_path: Path) -> None:
+    path = database(tmp_path / "opencode.db", [text("one"), text("two")])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP TABLE part")
+    assert read(path)[1].problems == {"no table of parts": 1}
+
+
 def test_places_by_environment_and_system(tmp_path: Path) -> None:
     for name in ("opencode.db", "opencode-dev.db"):
         (tmp_path / ".local" / "share" / "opencode").mkdir(parents=True, exist_ok=True)

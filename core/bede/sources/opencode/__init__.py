@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from heapq import merge
 from itertools import chain
@@ -43,6 +44,8 @@ _COLUMNS = {
 }
 #: Tables of which a row tells that a session changed.
 _CHANGING = ("session", "message", "part", "session_message")
+#: What a part has to have.
+_PART = ("id", "message_id", "data")
 
 Tree = dict[str, Path]
 """Session → the file of the tree that tells of it."""
@@ -81,9 +84,10 @@ def stamp(path: Path) -> str:
         files += [_places(path)[0], *beside(path)]
     elif path.suffix != ".json":
         files += [path.with_name(path.name + "-wal")]
-        tree = _tree(path.parent)
-        files += [place for each in tree.values() for place in (each, _places(each)[0])]
-    return sha256("\n".join(map(_stat, files)).encode()).hexdigest()
+        if tree := _tree(path.parent):
+            known = _known(path)
+            files += [place for name, each in tree.items() for place in _lying(each, is_alone=name not in known)]
+    return _stats(files)
 
 
 def sessions(path: Path) -> Iterator[tuple[str, str]]:
@@ -93,21 +97,36 @@ def sessions(path: Path) -> Iterator[tuple[str, str]]:
         BadSource: it is no database of OpenCode, or damaged.
         Unavailable: it cannot be read now.
     """
-    latest: dict[str, list[int]] = {}
+    # Counts and sums: a row that is written over need not be the latest, nor later than it was.
+    rows: dict[str, list[int]] = {}
     with opened(path) as database:
         _check(database, path)
         for table in _CHANGING:
             name = "id" if table == "session" else "session_id"
             if {name, "time_updated"} <= set(database.columns(table)):
                 for session, updated in database.rows(table, (name, "time_updated")):
-                    known = latest.setdefault(session, [0, 0]) if isinstance(session, str) else [0, 0]
-                    known[0] = max(known[0], updated if isinstance(updated, int) else 0)
+                    known = rows.setdefault(session, [0, 0]) if isinstance(session, str) else [0, 0]
+                    known[0] += updated if isinstance(updated, int) else 0
                     known[1] += 1
     tree = _tree(path.parent)
-    for session in sorted({*latest, *(tree if _leads(path) else ())}):
-        time, rows = latest.get(session, (0, 0))
-        beside = f" {_stat(file)} {_stat(_places(file)[0])}" if (file := tree.get(session)) else ""
-        yield session, f"{time} {rows}{beside}"
+    for session in sorted({*rows, *(tree if _leads(path) else ())}):
+        total, count = rows.get(session, (0, 0))
+        file = tree.get(session)
+        lying = f" {_stats(_lying(file, is_alone=session not in rows))}" if file else ""
+        yield session, f"{total} {count}{lying}"
+
+
+def _known(path: Path) -> set[str]:
+    """Return the sessions of a database; none where it cannot be read."""
+    with suppress(BadSource, Unavailable), opened(path) as database:
+        _check(database, path)
+        return {session for (session,) in database.rows("session", ("id",))}
+    return set()
+
+
+def _lying(file: Path, *, is_alone: bool) -> list[Path]:
+    """Return what changes with a session of the tree beside a database; all of its files where only the tree has it."""
+    return [file, _places(file)[0], *(beside(file) if is_alone else ())]
 
 
 def load(path: Path, tally: Tally, only: Collection[str] | None = None) -> Iterator[Item]:
@@ -138,6 +157,8 @@ def _database(path: Path, tally: Tally, only: Collection[str] | None) -> Iterato
     try:
         with opened(path) as database:
             _check(database, path)
+            if not set(_PART) <= set(database.columns("part")):
+                tally.bad("no table of parts")
             for session, info in _infos(database, tally):
                 found.add(session)
                 if only is None or session in only:
@@ -209,7 +230,7 @@ def _messages(database: Foreign, session: str, file: Path | None, tally: Tally) 
 
 def _parts(database: Foreign, message: str, tally: Tally) -> list[dict[str, Any]]:
     """Return the parts of a message."""
-    if not {"id", "message_id", "data"} <= set(database.columns("part")):
+    if not set(_PART) <= set(database.columns("part")):
         return []
     found = []
     for identity, data in database.rows("part", ("id", "data"), order=("id",), where={"message_id": message}):
@@ -357,6 +378,10 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def _stats(files: Iterable[Path]) -> str:
+    return sha256("\n".join(map(_stat, files)).encode()).hexdigest()
 
 
 def _stat(path: Path) -> str:
