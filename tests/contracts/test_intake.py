@@ -194,6 +194,18 @@ def test_a_compressed_file_goes_on_where_the_plain_one_stopped(home, project, co
     assert texts(context) == [f"codex {number}" for number in range(1, 6)]
 
 
+def test_a_compressed_file_of_which_nothing_can_be_unpacked_yet_is_no_empty_one(home, project, context):
+    path = home / ".codex" / "sessions" / f"rollout-2026-01-01T00-00-00-{identity('c')}.jsonl.zst"
+    path.parent.mkdir(parents=True)
+    whole = zstandard.compress(codex("c", project, 3))
+    path.write_bytes(whole[: len(whole) // 2])
+    assert take(context).problems == {"unfinished": 1}
+    path.write_bytes(whole)
+    assert take(context).turns == {"new": 3}
+    path.write_bytes(zstandard.compress(b""))
+    assert take(context).problems == {}
+
+
 def test_a_half_written_line_waits(home, project, context):
     path = place(home, "s")
     data = session("s", project, 4)

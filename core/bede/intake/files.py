@@ -26,6 +26,8 @@ HEAD = 65536
 NAMES = 6
 #: Bytes that are read at once: of lines of a few kilobytes, the usual eight hold only some.
 _BUFFER = 128 * 1024
+#: Stands for a record of which nothing could be unpacked: it is counted as unfinished, and waits.
+_TORN = b"{"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _DATABASE = b"SQLite format 3\0"
 _PACKED = (".jsonl.zst", ".json.zst", ".txt.zst")
@@ -160,6 +162,17 @@ def moved(path: Path, beside: Iterable[Path], place: Path, folder: Path) -> Iter
             yield each, other
 
 
+def _is_ended(path: Path) -> bool:
+    """Tell whether a compressed file, out of which nothing comes, has its end."""
+    import zstandard
+
+    whole = zstandard.ZstdDecompressor().decompressobj()
+    with path.open("rb") as packed:
+        while not whole.eof and (piece := packed.read(1 << 20)):
+            whole.decompress(piece)
+    return bool(whole.eof)
+
+
 @contextmanager
 def _unpacked(path: Path) -> Iterator[BinaryIO]:
     """Unpack into a file of its own, since a reader goes back and forth; it never holds the whole in memory."""
@@ -176,6 +189,8 @@ def _unpacked(path: Path) -> Iterator[BinaryIO]:
             reader = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
             while (piece := reader.read(1 << 20)) and file.tell() <= UNPACKED:
                 file.write(piece)
+            if not file.tell() and not _is_ended(path):  # Its first block is not whole: that is no empty file.
+                file.write(_TORN)
         except (zstandard.ZstdError, MemoryError) as error:
             raise BadSource(
                 f"cannot unpack {path}: {error}", hint="the file is damaged or still being written"

@@ -346,6 +346,37 @@ def test_a_log_without_its_beginning_gives_what_it_holds(tmp_path: Path) -> None
     assert (tally.problems["no beginning"], tally.problems["leads nowhere"]) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("null", "[]", "7", '{"kind": [], "k": {}}', "{}", '{"kind": 0}', '{"kind": 0, "v": null}'),
+        *('{"kind": 0, "v": {}}', '{"kind": 1, "k": null, "v": 3}', '{"kind": 1, "v": {}}'),
+        *('{"kind": 1, "k": [], "v": null}', '{"kind": 2, "k": [], "v": [1]}', '{"kind": 3, "k": []}'),
+        *('{"kind": 1, "k": ["requests"], "v": null}', '{"kind": 1, "k": ["requests", 0], "v": null}'),
+        *('{"kind": 2, "k": ["requests"], "v": 7}',),
+    ],
+)
+def test_a_mutation_that_makes_no_sense_costs_itself(tmp_path: Path, line: str) -> None:
+    request = {"requestId": "r1", "message": {"text": "go on"}, "response": [{"value": "Going."}]}
+    path = written(tmp_path / "chatSessions" / "s.jsonl", {"kind": 0, "v": {"sessionId": "s", "requests": [request]}})
+    whole = read(path)[0]
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    items, tally = read(path)
+    assert items == whole
+    assert [reply.text for reply in of(items, Reply)] == ["Going."]
+    assert tally.problems == {"no mutation": 1}
+
+
+def test_a_request_out_of_which_nothing_comes_is_counted(tmp_path: Path) -> None:
+    requests = [{"message": {"text": "go on"}}, {"type": None}, None, {"message": {"text": "stop"}}]
+    path = tmp_path / "chatSessions" / "s.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"sessionId": "s", "requests": requests}))
+    items, tally = read(path)
+    assert [prompt.text for prompt in prompts(items, "human")] == ["go on", "stop"]
+    assert tally.problems == {"empty request": 2}
+
+
 def test_a_log_is_replayed_and_not_read_by_lines(tmp_path: Path) -> None:
     """A stub, what it became, its tokens, and the log that VS Code compacted behind it."""
     path = written(

@@ -438,6 +438,15 @@ def test_null_and_empty_and_missing_values(tmp_path: Path) -> None:
     assert tally.problems == {"missing bubble": 3, "empty conversation": 3}
 
 
+@pytest.mark.parametrize("key", ["composer.composerData", "workbench.panel.aichat.view.aichat.chatdata"])
+@pytest.mark.parametrize("value", [None, "not json", b"\xff", "[]", ""])
+def test_conversations_in_a_value_that_is_no_object_are_counted(tmp_path: Path, key: str, value: Any) -> None:
+    pairs = conversation("c1", {"bubbleId": "b1", "type": 1, "text": "a"})
+    items, tally = read(database(tmp_path / "state.vscdb", pairs, {key: value}))
+    assert human(items) == ["a"]
+    assert tally.problems == {"no object": 1}
+
+
 def test_a_subconversation_is_said_between_agents(tmp_path: Path) -> None:
     pairs = conversation("p", {"bubbleId": "b1", "type": 1, "text": "go"}, subComposerIds=["k", "p"])
     pairs |= conversation("k", {"bubbleId": "b2", "type": 1, "text": "look"})

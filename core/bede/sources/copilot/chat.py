@@ -53,6 +53,8 @@ LONGEST = 512 * 1024 * 1024
 GAP = 256
 
 _NOTHING = object()
+#: Kinds of mutations: the whole, a value set, a list cut and lengthened, a value taken out.
+_KINDS = (0, 1, 2, 3)
 _FENCE = re.compile(r"\s*(?:`{3,}|~{3,})[\w-]*\s*")
 #: How a person answered, of `isConfirmed.type`: refused, and skipped.
 _REFUSED = (0, 5)
@@ -65,7 +67,7 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
         BadSource: nothing in it can be read.
     """
     state = _whole(path) if path.suffix == ".json" else replayed(path, tally)
-    if not isinstance(state, dict) or not ("requests" in state or "sessionId" in state or "creationDate" in state):
+    if not is_session(state):
         raise BadSource(f"{path} is no chat session", hint="name a file of `chatSessions`", reason="format")
     if path.suffix == ".json":
         tally.types["session"] += 1
@@ -91,28 +93,48 @@ def replayed(path: Path, tally: Tally) -> Any:
     try:
         with path.open("rb") as file:
             for _, record in jsonl.records(file, path, jsonl.Cursor(), tally):
-                state = _mutated(state, mapping(record), tally)
+                state = _mutated(state, record, tally)
     except OSError as error:
         raise BadSource(f"{path} cannot be read: {cause(error)}", reason="file") from error
     return state
 
 
-def _mutated(state: Any, record: dict[str, Any], tally: Tally) -> Any:
-    kind = number(record.get("kind"))
+def _mutated(state: Any, record: Any, tally: Tally) -> Any:
+    """Return a state after one mutation; one that makes no sense is counted, and changes nothing."""
+    kind = number(mapping(record).get("kind"))
     tally.types["" if kind is None else str(kind)] += 1
-    if kind == 0:
-        return record.get("v")
-    if kind not in (1, 2, 3):
+    if kind not in _KINDS:
+        if kind is None:
+            tally.bad("no mutation")
         return state
-    steps = sequence(record.get("k"))
+    steps, value = record.get("k", [] if kind == 0 else None), record.get("v")
+    if not isinstance(steps, list) or not _fits(kind, steps, value):
+        tally.bad("no mutation")
+        return state
     if not steps:
-        return record.get("v", state) if kind == 1 else state
+        return value
     if state is None:
         tally.bad("no beginning")
         state = {}
-    if not isinstance(state, dict) or not _put(state, steps, record, kind):
+    if not _put(state, steps, record, kind):
         tally.bad("leads nowhere")
     return state
+
+
+def _fits(kind: int, steps: list[Any], value: Any) -> bool:
+    """Tell whether a value can stand where a mutation puts it: a session, its requests, one of them, more of a list."""
+    if kind == 0 or not steps:
+        return kind in (0, 1) and is_session(value)
+    if kind == 2:
+        return isinstance(value, list) or value is None
+    if steps[0] == "requests" and len(steps) < 3:
+        return kind == 3 or isinstance(value, dict if len(steps) == 2 else list)
+    return True
+
+
+def is_session(value: Any) -> bool:
+    """Tell whether a value is what a chat's file holds."""
+    return isinstance(value, dict) and ("requests" in value or "sessionId" in value or "creationDate" in value)
 
 
 def _put(state: Any, steps: list[Any], record: dict[str, Any], kind: int) -> bool:
@@ -183,8 +205,12 @@ def _session(state: dict[str, Any], path: Path, tally: Tally) -> Iterator[Item]:
         seen[key] += 1
         if seen[key] > 1:
             key += f"~{short(request.get('message'), request.get('response'))}"
+        is_empty = True
         for name, what in _request(request, key, tally):
+            is_empty = False
             yield Item(session, name, what, at, precision, place_)
+        if is_empty:
+            tally.bad("empty request")
 
 
 def _request(request: dict[str, Any], key: str, tally: Tally) -> Iterator[tuple[str, What]]:

@@ -93,6 +93,9 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
                 continue
             told.add(identity)
             yield from _conversation(composer, identity, _Context(database, folders, parents.get(identity, "")), tally)
+        for key in (COMPOSERS, CHATS):
+            if not isinstance(_value(database, ITEMS, key), dict) and _has(database, key):
+                tally.bad("no object")
         for tab in _tabs(database):
             identity = text(tab.get("tabId"))
             if identity and identity not in told:
@@ -158,6 +161,12 @@ def _value(database: Foreign, table: str, key: str) -> Any:
     for (value,) in database.rows(table, ["value"], where={"key": key}):
         return decoded(value)
     return None
+
+
+def _has(database: Foreign, key: str) -> bool:
+    """Tell whether a key is there, whatever it holds."""
+    is_table = {"key", "value"} <= set(database.columns(ITEMS))
+    return is_table and any(True for _ in database.rows(ITEMS, ["key"], where={"key": key}))
 
 
 def _is_whole(key: str) -> bool:
