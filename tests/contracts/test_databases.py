@@ -23,6 +23,7 @@ from contracts.written import (
 )
 
 from bede.operations.ingest import ingest
+from bede.sources import opencode
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +183,10 @@ def test_a_cursor_that_cannot_be_read_is_read_anew(home, project, context):
     assert take(context).files == {"unchanged": 1}
 
 
-def test_no_copy_of_a_database_is_made_and_that_is_said(home, project, context):
+def test_no_copy_of_a_database_is_made_where_its_format_tells_no_rows_and_that_is_said(
+    home, project, context, monkeypatch
+):
+    monkeypatch.delattr(opencode, "rows")
     _opencode(home, project, {"one": 2})
     result = take(context, keep_raw=True)
     assert result.turns["new"] == 2

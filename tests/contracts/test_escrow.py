@@ -6,10 +6,12 @@ import json
 import os
 import shlex
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +116,52 @@ def _gemini_listed(home: Path, project: Path) -> None:
     _put(home / ".gemini/tmp/shop/chats/session-1.json", _chat("g2"))
 
 
+def _database(path: Path, tables: dict[str, list[dict[str, Any]]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as database, database:
+        for table, rows in tables.items():
+            database.execute(f"CREATE TABLE {table} ({', '.join(rows[0])})")
+            for row in rows:
+                held = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
+                database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", held)
+
+
+def _opencode_database(home: Path, project: Path) -> None:
+    """A database with a session of the project, one of somebody else's, and one that only the tree beside it has."""
+    _opencode(home, project)
+    found: dict[str, list[dict[str, Any]]] = {"session": [], "message": [], "part": []}
+    for name, folder in (("ses_2", str(project)), ("ses_3", "/elsewhere")):
+        at = {"time_created": 1767323046000, "time_updated": 1767323046000}
+        found["session"].append({"id": name, "directory": folder, "title": f"of {TOKEN}", **at})
+        said = {"role": "user", "time": {"created": 1767323046000}}
+        found["message"].append({"id": f"msg_{name}", "session_id": name, **at, "data": said})
+        part = {"type": "text", "text": f"said in {name} {TOKEN}"}
+        row = {"id": f"prt_{name}", "message_id": f"msg_{name}", "session_id": name, **at, "data": part}
+        found["part"].append(row)
+    _database(home / ".local/share/opencode/opencode.db", found)
+
+
+def _cursor_database(home: Path, project: Path) -> None:
+    """Databases with conversations of the project and of somebody else's, as pairs and in the old values."""
+    users = home / ".config/Cursor/User"
+    pairs: list[dict[str, Any]] = []
+    for name, folder in (("c1", project.as_uri()), ("c2", "file:///elsewhere")):
+        headers = [{"bubbleId": "b1", "type": 1}]
+        uri = {"uri": {"scheme": "file", "path": folder.removeprefix("file://")}}
+        held = {"composerId": name, "fullConversationHeadersOnly": headers, "workspaceIdentifier": uri}
+        pairs.append({"key": f"composerData:{name}", "value": held})
+        bubble = {"bubbleId": "b1", "type": 1, "text": f"said in {name} {TOKEN}"}
+        pairs.append({"key": f"bubbleId:{name}:b1", "value": bubble})
+    _database(users / "globalStorage/state.vscdb", {"cursorDiskKV": pairs})
+    tab = {"tabId": "t1", "bubbles": [{"id": "x", "type": "user", "text": f"an old chat {TOKEN}"}]}
+    old = {"key": "workbench.panel.aichat.view.aichat.chatdata", "value": {"tabs": [tab]}}
+    _database(users / "workspaceStorage/abc/state.vscdb", {"ItemTable": [old]})
+    _put(users / "workspaceStorage/abc/workspace.json", {"folder": project.as_uri()})
+
+
 LEFT: list[Callable[[Path, Path], None]] = [
-    _claude, _codex, _opencode, _antigravity, _cursor, _command_line, _code, _gemini, _gemini_listed,
+    _claude, _codex, _opencode, _opencode_database, _antigravity, _cursor, _cursor_database, _command_line, _code,
+    _gemini, _gemini_listed,
 ]  # fmt: skip
 
 
@@ -168,6 +214,15 @@ def test_what_the_page_says_brings_all_back(leave, home, project, context, tmp_p
         again.close()
 
 
+def _plain(path: Path) -> bytes:
+    import zstandard
+
+    whole = path.read_bytes()
+    if path.suffix != ".zst":
+        return whole
+    return zstandard.ZstdDecompressor().stream_reader(whole, read_across_frames=True).read()
+
+
 @pytest.mark.parametrize("leave", LEFT, ids=lambda leave: leave.__name__.strip("_"))
 def test_what_lies_beside_a_copy_is_for_its_owner_and_holds_no_secret(leave, home, project, context):
     leave(home, project)
@@ -176,10 +231,41 @@ def test_what_lies_beside_a_copy_is_for_its_owner_and_holds_no_secret(leave, hom
     kept = [path for path in raw.rglob("*") if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in (raw, *raw.rglob("*")) if path.is_dir()} == {0o700}
-    assert not any(TOKEN.encode() in path.read_bytes() for path in kept)
+    assert not any(word in _plain(path) for path in kept for word in (TOKEN.encode(), b"elsewhere"))
     before = {path: path.stat().st_ino for path in kept}
     assert take(context, keep_raw=True).files.keys() == {"unchanged"}
     assert {path: path.stat().st_ino for path in raw.rglob("*") if path.is_file()} == before
+
+
+def test_what_is_deleted_from_a_database_stays_in_its_copy(home, project, context):
+    _opencode_database(home, project)
+    take(context, keep_raw=True)
+    path = home / ".local/share/opencode/opencode.db"
+    kept = {place: place.read_bytes() for place in (project / ".bede" / "raw").rglob("*.db.zst")}
+    assert len(kept) == 1
+    with closing(sqlite3.connect(path)) as database, database:
+        for table, name in (("session", "id"), ("message", "session_id"), ("part", "session_id")):
+            database.execute(f"DELETE FROM {table} WHERE {name} = 'ses_2'")
+    take(context, keep_raw=True)
+    assert {place: place.read_bytes() for place in (project / ".bede" / "raw").rglob("*.db.zst")} == kept
+
+
+def test_only_sessions_that_changed_are_copied_again(home, project, context):
+    _opencode_database(home, project)
+    path = home / ".local/share/opencode/opencode.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE session SET directory = ? WHERE id = 'ses_3'", (str(project),))
+    take(context, keep_raw=True)
+    raw = project / ".bede" / "raw"
+    before = {place: place.stat().st_ino for place in raw.rglob("*.db.zst")}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE part SET data = json_set(data, '$.text', 'now this'), time_updated = time_updated + 1"
+                         " WHERE session_id = 'ses_3'")
+    take(context, keep_raw=True)
+    after = {place: place.stat().st_ino for place in raw.rglob("*.db.zst")}
+    assert len(before) == 2
+    changed = [place for place in after if after[place] != before[place]]
+    assert [b"now this" in _plain(place) for place in changed] == [True]
 
 
 def test_what_changes_beside_a_file_changes_beside_its_copy(home, project, context):

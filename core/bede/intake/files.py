@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from bede.errors import BadSource, Unavailable
 from bede.sources.jsonl import Cursor
@@ -26,11 +26,13 @@ HEAD = 65536
 NAMES = 6
 #: Bytes that are read at once: of lines of a few kilobytes, the usual eight hold only some.
 _BUFFER = 128 * 1024
-#: Stands for a record of which nothing could be unpacked: it is counted as unfinished, and waits.
+#: Packed bytes that are unpacked at once: no more than 32 MB comes out of so many.
+_FED = 1024
+#: Stands for the record that a compressed file without its end may go on with: it is counted as unfinished, and waits.
 _TORN = b"{"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _DATABASE = b"SQLite format 3\0"
-_PACKED = (".jsonl.zst", ".json.zst", ".txt.zst")
+_PACKED = (".jsonl.zst", ".json.zst", ".txt.zst", ".db.zst", ".vscdb.zst")
 
 Mark = dict[str, Any]
 
@@ -162,17 +164,6 @@ def moved(path: Path, beside: Iterable[Path], place: Path, folder: Path) -> Iter
             yield each, other
 
 
-def _is_ended(path: Path) -> bool:
-    """Tell whether a compressed file, out of which nothing comes, has its end."""
-    import zstandard
-
-    whole = zstandard.ZstdDecompressor().decompressobj()
-    with path.open("rb") as packed:
-        while not whole.eof and (piece := packed.read(1 << 20)):
-            whole.decompress(piece)
-    return bool(whole.eof)
-
-
 @contextmanager
 def _unpacked(path: Path) -> Iterator[BinaryIO]:
     """Unpack into a file of its own, since a reader goes back and forth; it never holds the whole in memory."""
@@ -186,10 +177,7 @@ def _unpacked(path: Path) -> Iterator[BinaryIO]:
         ) from error
     with tempfile.TemporaryFile() as file, path.open("rb") as packed:
         try:
-            reader = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
-            while (piece := reader.read(1 << 20)) and file.tell() <= UNPACKED:
-                file.write(piece)
-            if not file.tell() and not _is_ended(path):  # Its first block is not whole: that is no empty file.
+            if not _unpack(packed, file) and _is_after_line(file):  # What came out looks as if it were all.
                 file.write(_TORN)
         except (zstandard.ZstdError, MemoryError) as error:
             raise BadSource(
@@ -199,3 +187,24 @@ def _unpacked(path: Path) -> Iterator[BinaryIO]:
             raise BadSource(f"{path} unpacks to more than {UNPACKED} bytes", reason="size")
         file.seek(0)
         yield cast(BinaryIO, file)
+
+
+def _unpack(packed: BinaryIO, file: IO[bytes]) -> bool:
+    """Unpack frame after frame; False where the last of them has no end."""
+    import zstandard
+
+    unpack = zstandard.ZstdDecompressor()
+    frame, is_whole = unpack.decompressobj(), True
+    while file.tell() <= UNPACKED and (fed := packed.read(_FED)):
+        while fed:
+            file.write(frame.decompress(fed))
+            is_whole = bool(frame.eof)
+            fed, frame = (frame.unused_data, unpack.decompressobj()) if is_whole else (b"", frame)
+    return is_whole
+
+
+def _is_after_line(file: IO[bytes]) -> bool:
+    """Tell whether what is written so far is nothing, or ends with a line."""
+    if at := file.tell():
+        file.seek(at - 1)
+    return not at or file.read(1) == b"\n"

@@ -7,7 +7,7 @@ Stopped at any moment, it goes on where it was: each file's cursor is written wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ _RESTING = 86_400 * 1_000_000_000
 #: What a mark holds to read on in a file.
 _ONWARD = ("offset", "line", "part", "head", "tail")
 
-Keep = Callable[[str, Path, int, int], int]
-"""Copies what was read of a file between two offsets, and returns up to where the copy reaches; -1 for no copy."""
+Keep = Callable[[str, Path, int, int, Collection[str]], int]
+"""Copies what was read of a file between two offsets, of a database some sessions; returns how far it goes, or -1."""
 
 
 @dataclass(slots=True)
@@ -243,7 +243,8 @@ class Run:
         self.report.turns.update(writer.counts)
         self.report.sessions.update((module.AGENT, name) for name, is_ours in sorting.places.items() if is_ours)
         if sorting.verdict() == "read":
-            self._keep(path, cursor, mark if start else {**mark, "kept": None}, tally)
+            changed = reader.only if mark.get("kept") else None
+            self._keep(path, cursor, mark if start else {**mark, "kept": None}, tally, changed)
         return sorting.verdict()
 
     def _cursor(self, agent: str, mark: files.Mark, state: dict[str, Any]) -> cursors.Cursor:
@@ -328,13 +329,25 @@ class Run:
         if names := frozenset(filter(None, waits)):
             self._waiting[path] = (agent, names)
 
-    def _keep(self, path: Path, cursor: cursors.Cursor, mark: files.Mark, tally: Tally) -> None:
-        """Copy what the copy of a file does not have yet, and remember how far it reaches."""
+    def _keep(
+        self,
+        path: Path,
+        cursor: cursors.Cursor,
+        mark: files.Mark,
+        tally: Tally,
+        changed: Collection[str] | None = None,
+    ) -> None:
+        """Copy what the copy of a file does not have yet, and remember how far it reaches.
+
+        Of a database that was copied before, only sessions that `changed`.
+        """
         end = int(mark.get("offset", 0))
         now = {"mtime": mark["mtime"], **({"stamp": mark["stamp"]} if "stamp" in mark else {})}
         if not self.keep or (mark.get("kept") or {}) == {"to": end, **now}:
             return
-        kept = self.keep(cursor.agent, path, (mark.get("kept") or {"to": 0})["to"], end)
+        ours = {name for name, is_ours in mark.get("places", {}).items() if is_ours}
+        sessions = ours if changed is None else ours.intersection(changed)
+        kept = self.keep(cursor.agent, path, (mark.get("kept") or {"to": 0})["to"], end, sessions)
         if kept < 0:
             tally.bad("no raw copy of a database")
             return

@@ -14,13 +14,14 @@ import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_from_bytes
 
 from bede.errors import BadSource, Unavailable, cause
+from bede.sources.port import Table
 
 #: Seconds that a lock of the owner is waited for, and tries to copy a file that is being written.
 PATIENCE, TRIES = 5.0, 20
@@ -156,6 +157,27 @@ def opened(path: Path) -> Iterator[Foreign]:
         connection = _memory() if size == 0 else _in_place(file) or _copied(file, stack)
         stack.callback(connection.close)
         yield Foreign(connection, path, size)
+
+
+def excerpt(path: Path, tables: Iterable[Table]) -> bool:
+    """Write a new database that holds some tables' rows, and tell whether there was any row.
+
+    Raises:
+        Unavailable: it cannot be written.
+    """
+    found = False
+    with _told(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("BEGIN")
+        for table, columns, rows in tables:
+            names = ", ".join(map(_quoted, columns))
+            connection.execute(f"CREATE TABLE {_quoted(table)} ({names})")
+            insert = f"INSERT INTO {_quoted(table)} VALUES ({', '.join('?' * len(columns))})"
+            for row in rows:
+                connection.execute(insert, row)
+                found = True
+        connection.execute("COMMIT")
+    return found
 
 
 def _regular(path: Path) -> tuple[Path, int]:

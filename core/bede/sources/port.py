@@ -9,7 +9,7 @@ reads a clock, redacts, writes, or decides whose project a session is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -201,6 +201,10 @@ class Spot:
     part: int = 0  # 0 for the first record of a line, 1 for one glued behind it
 
 
+#: A table's name, its columns, and rows of it.
+Table = tuple[str, Sequence[str], Iterable[Sequence[Any]]]
+
+
 class Source(Protocol):
     """What every format offers."""
 
@@ -241,6 +245,9 @@ class Document(Source, Protocol):
 
     # And, where other files are read together with a transcript:
     # def beside(path: Path) -> Iterable[Path]: return them, whether they are there or not; a raw copy takes them along.
+    # And, where it lies in a database, which is copied session by session:
+    # def rows(path: Path, session: str) -> Iterator[Table]: yield what the database has of one, as it stands there.
+    # def outside(path: Path, sessions: Collection[str]) -> list[Path]: return files that hold some in its place.
 
 
 #: Most lines of a failed call's output that are kept, and most characters of them.

@@ -27,6 +27,7 @@ from bede.sources.port import (
     Result,
     Session,
     Speaker,
+    Table,
     Tally,
     Thought,
     What,
@@ -141,7 +142,9 @@ def accepts(path: Path, head: bytes) -> bool:
 
 
 def beside(path: Path) -> list[Path]:
-    """Return the file by which an editor tells the folder of a transcript, if there is one."""
+    """Return the file by which an editor tells the folder of a transcript or of its database, if there is one."""
+    if path.suffix == ".vscdb":
+        return [path.with_name("workspace.json")]
     return [storage / "workspace.json" for storage in _storages(path)][:1] if _folder(path) else []
 
 
@@ -150,6 +153,11 @@ def stamp(path: Path) -> str:
     if path.suffix == ".vscdb":
         return stamps(path, path.with_name(path.name + "-wal"), path.with_name("workspace.json"))
     return stamps(path)
+
+
+def rows(path: Path, session: str) -> Iterator[Table]:
+    """Yield what a database has of a conversation; see `vscdb.rows`."""
+    return vscdb.rows(path, session)
 
 
 def load(path: Path, tally: Tally) -> Iterator[Item]:
@@ -225,13 +233,16 @@ def _items(record: Any, key: str, reading: _Reading, tally: Tally) -> Iterator[t
     tally.types[role or text(values.get("type"))] += 1
     if not role:
         status = text(values.get("status"))
-        if not values:
+        if not status and not text(values.get("type")):
             tally.bad("no record")
         elif status in _STOPPED:
             yield key, Prompt(status, "interrupt")
         return
     blocks = _blocks(values)
     tally.types.update(text(block.get("type"))[:100] for block in blocks)
+    if role in ("user", "assistant") and not blocks and not isinstance(_content(values), list):
+        tally.bad("no record")
+    tally.problems.update("no block" for block in blocks if not text(block.get("type")))
     if role == "user":
         yield from _prompt(blocks, key, reading)
     elif role == "tool":
@@ -241,9 +252,13 @@ def _items(record: Any, key: str, reading: _Reading, tally: Tally) -> Iterator[t
             yield from _block(block, f"{key}.{place}", reading)
 
 
+def _content(values: dict[str, Any]) -> Any:
+    return mapping(values.get("message")).get("content", values.get("content"))
+
+
 def _blocks(values: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the contents of a record, of either kind, as blocks."""
-    content = mapping(values.get("message")).get("content", values.get("content"))
+    content = _content(values)
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     blocks = [

@@ -7,6 +7,7 @@ workspace, or in both when it was moved: then it is told by the one for all, and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from bede.sources.port import (
     Result,
     Session,
     Speaker,
+    Table,
     Tally,
     Thought,
     Usage,
@@ -93,14 +95,33 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
                 continue
             told.add(identity)
             yield from _conversation(composer, identity, _Context(database, folders, parents.get(identity, "")), tally)
-        for key in (COMPOSERS, CHATS):
-            if not isinstance(_value(database, ITEMS, key), dict) and _has(database, key):
-                tally.bad("no object")
+        _check(database, tally)
         for tab in _tabs(database):
             identity = text(tab.get("tabId"))
             if identity and identity not in told:
                 told.add(identity)
                 yield from _chat(tab, identity, cwd, tally)
+
+
+def rows(path: Path, session: str) -> Iterator[Table]:
+    """Yield what a database has of a conversation: its pairs as they stand there, and its part of the two old values.
+
+    Raises:
+        BadSource: it is no such database, or damaged.
+        Unavailable: it cannot be read now.
+    """
+    with opened(path) as database:
+        keys = (key for key in _keys(database) if key.split(":")[1:2] == [session])
+        found = (row for key in keys for row in database.rows(PAIRS, ["key", "value"], where={"key": key}))
+        yield PAIRS, ("key", "value"), found
+        yield ITEMS, ("key", "value"), list(_shares(database, session))
+
+
+def _shares(database: Foreign, session: str) -> Iterator[tuple[str, str]]:
+    for key, name, identity in ((COMPOSERS, "allComposers", "composerId"), (CHATS, "tabs", "tabId")):
+        held = map(mapping, sequence(mapping(_value(database, ITEMS, key)).get(name)))
+        if mine := [each for each in held if each.get(identity) == session]:
+            yield key, json.dumps({name: mine})
 
 
 def _moved(path: Path) -> frozenset[str]:
@@ -161,6 +182,15 @@ def _value(database: Foreign, table: str, key: str) -> Any:
     for (value,) in database.rows(table, ["value"], where={"key": key}):
         return decoded(value)
     return None
+
+
+def _check(database: Foreign, tally: Tally) -> None:
+    """Count what cannot be read of the two values that hold many conversations."""
+    for key, name in ((COMPOSERS, "allComposers"), (CHATS, "tabs")):
+        value = _value(database, ITEMS, key)
+        listed = value.get(name, []) if isinstance(value, dict) else [None] if _has(database, key) else []
+        each = listed if isinstance(listed, list) else [None]
+        tally.problems.update("no object" for one in each if not isinstance(one, dict))
 
 
 def _has(database: Foreign, key: str) -> bool:
@@ -294,6 +324,8 @@ def _told(
     kind = number(bubble.get("type"))
     said = text(bubble.get("text"))
     tally.types[{1: "user", 2: "assistant"}.get(kind or 0, str(kind))] += 1
+    if kind is None:
+        tally.bad("no bubble")
     if kind == 1:
         images = sequence(bubble.get("images")) or sequence(mapping(bubble.get("context")).get("selectedImages"))
         if said.strip() or images:
@@ -375,6 +407,8 @@ def _chat(tab: dict[str, Any], identity: str, cwd: str, tally: Tally) -> Iterato
     for line, bubble in enumerate(bubbles, 1):
         kind, said = text(bubble.get("type")), text(bubble.get("text"))
         tally.types[{"ai": "assistant"}.get(kind, kind)] += 1
+        if not kind:
+            tally.bad("no bubble")
         key = keyed(bubble.get("id")) or f"{line}:{short(bubble)}"
         key = f"{key}~{short(bubble)}" if key in seen else key
         if not said.strip() or key in seen or kind not in ("user", "ai"):

@@ -22,7 +22,7 @@ from bede.sources import homes, jsonl
 from bede.sources.foreign import Foreign, opened
 from bede.sources.loose import dict_of, list_of, text_of
 from bede.sources.opencode.text import Message, items
-from bede.sources.port import Item, Tally, World
+from bede.sources.port import Item, Table, Tally, World
 
 AGENT = "opencode"
 FORM: Literal["stream", "document"] = "document"
@@ -98,21 +98,21 @@ def sessions(path: Path) -> Iterator[tuple[str, str]]:
         Unavailable: it cannot be read now.
     """
     # Counts and sums: a row that is written over need not be the latest, nor later than it was.
-    rows: dict[str, list[int]] = {}
+    sums: dict[str, list[int]] = {}
     with opened(path) as database:
         _check(database, path)
         for table in _CHANGING:
             name = "id" if table == "session" else "session_id"
             if {name, "time_updated"} <= set(database.columns(table)):
                 for session, updated in database.rows(table, (name, "time_updated")):
-                    known = rows.setdefault(session, [0, 0]) if isinstance(session, str) else [0, 0]
+                    known = sums.setdefault(session, [0, 0]) if isinstance(session, str) else [0, 0]
                     known[0] += updated if isinstance(updated, int) else 0
                     known[1] += 1
     tree = _tree(path.parent)
-    for session in sorted({*rows, *(tree if _leads(path) else ())}):
-        total, count = rows.get(session, (0, 0))
+    for session in sorted({*sums, *(tree if _leads(path) else ())}):
+        total, count = sums.get(session, (0, 0))
         file = tree.get(session)
-        lying = f" {_stats(_lying(file, is_alone=session not in rows))}" if file else ""
+        lying = f" {_stats(_lying(file, is_alone=session not in sums))}" if file else ""
         yield session, f"{total} {count}{lying}"
 
 
@@ -127,6 +127,26 @@ def _known(path: Path) -> set[str]:
 def _lying(file: Path, *, is_alone: bool) -> list[Path]:
     """Return what changes with a session of the tree beside a database; all of its files where only the tree has it."""
     return [file, _places(file)[0], *(beside(file) if is_alone else ())]
+
+
+def rows(path: Path, session: str) -> Iterator[Table]:
+    """Yield what a database has of a session, as it stands there.
+
+    Raises:
+        BadSource: it is no database, or damaged.
+        Unavailable: it cannot be read now.
+    """
+    with opened(path) as database:
+        for table in _CHANGING:
+            columns, name = database.columns(table), "id" if table == "session" else "session_id"
+            if name in columns:
+                yield table, columns, database.rows(table, columns, where={name: session})
+
+
+def outside(path: Path, sessions: Collection[str]) -> list[Path]:
+    """Return the files of those sessions which only the tree beside a database has."""
+    known = _known(path)
+    return [file for session, file in _tree(path.parent).items() if session in sessions and session not in known]
 
 
 def load(path: Path, tally: Tally, only: Collection[str] | None = None) -> Iterator[Item]:
