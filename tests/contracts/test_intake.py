@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -206,6 +207,36 @@ def test_a_compressed_file_of_which_nothing_can_be_unpacked_yet_is_no_empty_one(
     assert take(context).problems == {}
 
 
+def test_whole_records_of_a_compressed_file_without_its_end_are_taken(home, project, context):
+    path = home / ".codex" / "sessions" / f"rollout-2026-01-01T00-00-00-{identity('c')}.jsonl.zst"
+    path.parent.mkdir(parents=True)
+    three, five = codex("c", project, 3), codex("c", project, 5)
+    stream = zstandard.ZstdCompressor().compressobj()
+    flushed = stream.compress(three) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    whole = flushed + stream.compress(five[len(three) :]) + stream.flush()
+    path.write_bytes(flushed)  # Cut between two lines: nothing in what comes out tells it.
+    first = take(context)
+    assert (first.turns, first.problems) == ({"new": 3}, {"unfinished": 1})
+    path.write_bytes(whole[:-9])
+    assert take(context).problems == {"unfinished": 1}
+    path.write_bytes(whole)
+    last = take(context)
+    assert (last.turns["new"], last.problems) == (2, {})
+    second = zstandard.compress(five)
+    path.write_bytes(whole + second[: len(second) // 2])
+    assert take(context).problems == {"unfinished": 1}
+    assert texts(context) == [f"codex {number}" for number in range(1, 6)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 700_000])
+def test_frames_are_unpacked_to_the_byte(tmp_path, size):
+    pieces = [random.Random(seed).randbytes(size) + b"\0" * size * 9 for seed in range(3)]
+    path = tmp_path / "s.jsonl.zst"
+    path.write_bytes(b"".join(map(zstandard.compress, pieces)))
+    with files.opened(path) as file:
+        assert file.read() == b"".join(pieces)
+
+
 def test_a_half_written_line_waits(home, project, context):
     path = place(home, "s")
     data = session("s", project, 4)
@@ -389,7 +420,7 @@ def test_a_raw_copy_has_of_a_line_that_is_too_long_its_end(home, project, monkey
     path = place(home, "s")
     path.write_bytes(b"one\n" + b"x" * 50 + b"\n" + b"y" * 120 + b"\n" + b"z" * 49 + b"\nlast\n" + b"w" * 60)
     copies = escrow.Escrow(tmp_path / "raw")
-    copies.keep("claude-code", path, 0, path.stat().st_size)
+    copies.keep("claude-code", path, 0, path.stat().st_size, ())
     with files.opened(copies.place("claude-code", path)) as kept:
         assert kept.read() == b"one\n\n\n" + b"z" * 49 + b"\nlast\n"
 

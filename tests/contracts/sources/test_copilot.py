@@ -353,7 +353,8 @@ def test_a_log_without_its_beginning_gives_what_it_holds(tmp_path: Path) -> None
         *('{"kind": 0, "v": {}}', '{"kind": 1, "k": null, "v": 3}', '{"kind": 1, "v": {}}'),
         *('{"kind": 1, "k": [], "v": null}', '{"kind": 2, "k": [], "v": [1]}', '{"kind": 3, "k": []}'),
         *('{"kind": 1, "k": ["requests"], "v": null}', '{"kind": 1, "k": ["requests", 0], "v": null}'),
-        *('{"kind": 2, "k": ["requests"], "v": 7}',),
+        *('{"kind": 2, "k": ["requests"], "v": 7}', '{"kind": 0, "v": {"sessionId": "t", "requests": "none"}}'),
+        *('{"kind": 1, "k": ["requests", 0, "message"], "v": 7}', '{"kind": 1, "k": ["requests", 0, "response"]}'),
     ],
 )
 def test_a_mutation_that_makes_no_sense_costs_itself(tmp_path: Path, line: str) -> None:
@@ -365,6 +366,31 @@ def test_a_mutation_that_makes_no_sense_costs_itself(tmp_path: Path, line: str) 
     assert items == whole
     assert [reply.text for reply in of(items, Reply)] == ["Going."]
     assert tally.problems == {"no mutation": 1}
+
+
+@pytest.mark.parametrize(
+    "line", ["null", "7", '{"kind": 0}', '{"kind": 0, "v": -1}', '{"kind": 0, "v": {"requests": 1}}']
+)
+def test_a_beginning_that_makes_no_sense_costs_itself(tmp_path: Path, line: str) -> None:
+    request = {"requestId": "r1", "message": {"text": "go on"}, "response": [{"value": "Going."}]}
+    path = written(tmp_path / "chatSessions" / "s.jsonl", {"kind": 2, "k": ["requests"], "v": [request]})
+    path.write_text(f"{line}\n{path.read_text()}")
+    items, tally = read(path)
+    assert [prompt.text for prompt in prompts(items, "human")] == ["go on"]
+    assert [reply.text for reply in of(items, Reply)] == ["Going."]
+    assert tally.problems == {"no mutation": 1, "no beginning": 1}
+    assert copilot.accepts(path, path.read_bytes()) == line.startswith("{")
+    assert not copilot.accepts(tmp_path / "s.jsonl", b'{"kind": 0}')
+
+
+def test_a_part_of_a_response_that_is_none_costs_itself(tmp_path: Path) -> None:
+    parts = [{"value": "One. "}, None, {}, 7, {"value": "Two."}, {"kind": "unknown"}]
+    path = tmp_path / "chatSessions" / "s.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"sessionId": "s", "requests": [{"message": {"text": "go"}, "response": parts}]}))
+    items, tally = read(path)
+    assert "".join(reply.text for reply in of(items, Reply)) == "One. Two."
+    assert tally.problems == {"no part": 3}
 
 
 def test_a_request_out_of_which_nothing_comes_is_counted(tmp_path: Path) -> None:

@@ -447,6 +447,61 @@ def test_conversations_in_a_value_that_is_no_object_are_counted(tmp_path: Path, 
     assert tally.problems == {"no object": 1}
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "count"),
+    [
+        ("composer.composerData", {"allComposers": None}, 1),
+        ("composer.composerData", {"allComposers": [None, {}, 7]}, 2),
+        ("composer.composerData", {"selectedComposerIds": []}, 0),
+        ("workbench.panel.aichat.view.aichat.chatdata", {"tabs": 7}, 1),
+        ("workbench.panel.aichat.view.aichat.chatdata", {"tabs": [[], {}]}, 1),
+        ("workbench.panel.aichat.view.aichat.chatdata", {"tabs": []}, 0),
+    ],
+)
+def test_a_conversation_that_is_no_object_is_counted(tmp_path: Path, key: str, value: Any, count: int) -> None:
+    pairs = conversation("c1", {"bubbleId": "b1", "type": 1, "text": "a"})
+    items, tally = read(database(tmp_path / "state.vscdb", pairs, {key: value}))
+    assert human(items) == ["a"]
+    assert tally.problems == ({"no object": count} if count else {})
+
+
+def test_a_bubble_that_is_none_costs_itself(tmp_path: Path) -> None:
+    odd = [None, 7, {"type": None, "text": "x"}]
+    chat = {"tabId": "t", "bubbles": [{"type": "user", "text": "a"}, *odd, {"type": "ai", "text": "b"}]}
+    held = {"composerId": "c", "conversation": [{"type": 1, "text": "c"}, *odd, {"type": 2, "text": "d"}]}
+    values = {
+        "workbench.panel.aichat.view.aichat.chatdata": {"tabs": [chat]},
+        "composer.composerData": {"allComposers": [held]},
+    }
+    items, tally = read(database(tmp_path / "state.vscdb", {}, values))
+    assert sorted(human(items)) == ["a", "c"]
+    assert sorted(reply.text for reply in of(items, Reply)) == ["b", "d"]
+    assert tally.problems == {"no bubble": 6}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("null", "7", "{}", '{"type": null}', '{"role": true, "message": {"content": "x"}}', '{"role": "user"}'),
+        *('{"role": "user", "message": {"type": null}}', '{"role": "assistant", "message": {"content": 7}}'),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_counted(tmp_path: Path, line: str) -> None:
+    whole = said("user", {"type": "text", "text": "a"}), said("assistant", {"type": "text", "text": "b"})
+    path = written(tmp_path / "c.jsonl", *whole, said("assistant"))
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    items, tally = read(path)
+    assert (human(items), [reply.text for reply in of(items, Reply)]) == (["a"], ["b"])
+    assert tally.problems == {"no record": 1}
+
+
+def test_a_block_that_is_none_is_counted(tmp_path: Path) -> None:
+    blocks = {"type": "text", "text": "a"}, 7, None, {"text": "x"}, {"type": "new"}
+    items, tally = read(written(tmp_path / "c.jsonl", said("user", *blocks)))
+    assert human(items) == ["a"]
+    assert tally.problems == {"no block": 3}
+
+
 def test_a_subconversation_is_said_between_agents(tmp_path: Path) -> None:
     pairs = conversation("p", {"bubbleId": "b1", "type": 1, "text": "go"}, subComposerIds=["k", "p"])
     pairs |= conversation("k", {"bubbleId": "b2", "type": 1, "text": "look"})

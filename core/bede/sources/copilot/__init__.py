@@ -73,12 +73,13 @@ def _kept(world: World, folder: Path) -> Iterator[Path]:
 
 def accepts(path: Path, head: bytes) -> bool:
     """Tell whether a file is one of Copilot's, by its name and its first 64 KB."""
+    begin = _begin(head)
     if path.suffix == ".jsonl":
-        return bool(_LOG.match(_begin(head)) or _EVENT.search(head))
-    if path.suffix != ".json" or not _begin(head).startswith(b"{"):
+        return bool(_LOG.match(begin) or _EVENT.search(head) or (_is_kept(path) and begin.startswith(b"{")))
+    if path.suffix != ".json" or not begin.startswith(b"{"):
         return False
-    kept = path.parent.name in ("chatSessions", "emptyWindowChatSessions")
-    return kept or (b'"requests"' in head and (b'"responderUsername"' in head or b'"initialLocation"' in head))
+    named = b'"requests"' in head and (b'"responderUsername"' in head or b'"initialLocation"' in head)
+    return named or _is_kept(path)
 
 
 def _begin(head: bytes) -> bytes:

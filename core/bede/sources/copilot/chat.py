@@ -55,6 +55,8 @@ GAP = 256
 _NOTHING = object()
 #: Kinds of mutations: the whole, a value set, a list cut and lengthened, a value taken out.
 _KINDS = (0, 1, 2, 3)
+#: What the fields of a request that hold what was said may be.
+_SHAPES: dict[str, Any] = {"message": (dict, str), "response": list}
 _FENCE = re.compile(r"\s*(?:`{3,}|~{3,})[\w-]*\s*")
 #: How a person answered, of `isConfirmed.type`: refused, and skipped.
 _REFUSED = (0, 5)
@@ -122,19 +124,21 @@ def _mutated(state: Any, record: Any, tally: Tally) -> Any:
 
 
 def _fits(kind: int, steps: list[Any], value: Any) -> bool:
-    """Tell whether a value can stand where a mutation puts it: a session, its requests, one of them, more of a list."""
+    """Tell whether a value can stand where a mutation puts it: a session, requests, what was said, more of a list."""
     if kind == 0 or not steps:
         return kind in (0, 1) and is_session(value)
     if kind == 2:
         return isinstance(value, list) or value is None
-    if steps[0] == "requests" and len(steps) < 3:
-        return kind == 3 or isinstance(value, dict if len(steps) == 2 else list)
-    return True
+    if steps[0] != "requests" or len(steps) > 3 or kind == 3:
+        return True
+    shapes = list, dict, _SHAPES.get(text(steps[-1]), object)
+    return isinstance(value, shapes[len(steps) - 1])
 
 
 def is_session(value: Any) -> bool:
     """Tell whether a value is what a chat's file holds."""
-    return isinstance(value, dict) and ("requests" in value or "sessionId" in value or "creationDate" in value)
+    is_named = isinstance(value, dict) and ("requests" in value or "sessionId" in value or "creationDate" in value)
+    return is_named and isinstance(value.get("requests", []), list)
 
 
 def _put(state: Any, steps: list[Any], record: dict[str, Any], kind: int) -> bool:
@@ -253,6 +257,8 @@ def _response(request: dict[str, Any], key: str, tally: Tally) -> Iterator[tuple
         kind = _kind(part)
         if place_ < len(parts):
             tally.types[kind] += 1
+            if not kind:
+                tally.bad("no part")
         if kind in ("markdown", "inlineReference"):
             begin = begin if said else place_
             said.append(_markdown(part) if kind == "markdown" else f"`{_referred(part)}`")
