@@ -132,14 +132,14 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def together(path: Path, beside: Sequence[Path]) -> Iterator[Path]:
-    """Hold a compressed file unpacked, with what is read together with it; without such, the file as it is.
+def together(path: Path, beside: Sequence[Path] = ()) -> Iterator[Path]:
+    """Hold a file by whose path it can be read: itself, or unpacked under its names, with what is read beside it.
 
     Raises:
         OSError, BadSource: it cannot be read.
         Unavailable: it is compressed, and the library for that is missing.
     """
-    if not beside:
+    if not is_packed(path):
         yield path
         return
     import shutil

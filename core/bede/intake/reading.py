@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from bede.errors import BadSource
 from bede.intake import files
@@ -18,9 +18,6 @@ from bede.quick import dataclass, field
 from bede.sources import jsonl
 from bede.sources.port import Document, Item, Rewind, Session, Source, Stream, Tally
 from bede.sources.turns import Turn, Turns
-
-if TYPE_CHECKING:
-    import tempfile
 
 #: What only the fold needs, of a part and of a turn.
 _INNER = ("key", "done")
@@ -129,7 +126,7 @@ class Reader:
         yield told
 
     def _document(self, source: Document) -> Iterator[list[Told]]:
-        with _in_place(self.path) as path:
+        with files.together(self.path) as path:
             try:
                 for item in self._items(source, path):
                     yield self._tell(item)
@@ -209,32 +206,3 @@ def form(source: Source, path: Path) -> Literal["stream", "document"]:
 def _short(key: str) -> str:
     """Return what tells the requests of a session apart."""
     return hashlib.sha256(key.encode()).hexdigest()[:8]
-
-
-class _in_place:  # noqa: N801 (used like a function)
-    """A file that can be read by its path: itself, or unpacked into a folder of its own, under the same names."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> Path:
-        if not files.is_packed(self._path):
-            return self._path
-        import shutil
-        import tempfile
-
-        self._folder = tempfile.TemporaryDirectory(prefix="bede-", ignore_cleanup_errors=True)
-        place = Path(self._folder.name, *files.plain(self._path).absolute().parts[-files.NAMES :])
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with files.opened(self._path) as file, place.open("wb") as out:
-                shutil.copyfileobj(file, out)
-        except BaseException:
-            self.__exit__()
-            raise
-        return place
-
-    def __exit__(self, *_: object) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()

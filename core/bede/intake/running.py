@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +200,7 @@ class Run:
             return "unchanged"
         if known is None and self._is_elsewhere(path, seen):
             return "foreign"
-        with files.together(path, companions(module, path) if is_packed else ()) as place:
+        with files.together(path, companions(module, path)) if is_packed else nullcontext(path) as place:
             return self._read(module, path, place, known, seen, tally)
 
     def _is_moot(self, agent: str, mark: files.Mark) -> bool:
