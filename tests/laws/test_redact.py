@@ -223,9 +223,21 @@ def test_wide_signs_are_signs() -> None:
     assert redact("password=“hunter2”") == "password=“[redacted:password]”"
 
 
-@pytest.mark.parametrize("escape", ["\\n", "\\t", "\\u0022", "%22", "%3D"])
+@pytest.mark.parametrize(
+    "escape", ["\\n", "\\t", "\\x3d", "\\u0022", "%22", "%3D", "=3D", "\\u001b[1;32m", "\\033[0m", "^[[38;5;196m"]
+)
 def test_an_escape_before_a_credential_is_no_part_of_it(escape: str) -> None:
     assert redact(f"x{escape}{TOKEN}") == f"x{escape}[redacted:github-token]"
+
+
+@pytest.mark.parametrize("before", ["-p", "-u", "--set-p", "1", "x", "é1", "a.b-c", "HEAD~1x"])
+def test_a_letter_before_a_peculiar_beginning_hides_nothing(before: str) -> None:
+    assert redact(f"run {before}{TOKEN} x") == f"run {before}[redacted:github-token] x"
+
+
+def test_an_option_and_its_value_may_be_one_word() -> None:
+    for kind, text in (("aws-access-key", "AKIA" + "Z7QK" * 4), ("anthropic-key", "sk-ant-api03-" + "aB1_" * 8)):
+        assert redact(f"tool -k{text} x") == f"tool -k[redacted:{kind}] x"
 
 
 # --- hostile length --------------------------------------------------------------------------------------

@@ -238,7 +238,13 @@ _WITHIN = (
     (b".", "discord-token", rb"[MNO][A-Za-z0-9]{23,27}\.[\w-]{6}\.[\w-]{27,}"),
 )
 
+# Beginnings so peculiar that they are believed behind any letter: the last four bytes, and how long they are.
+_GLUED = {b"ghp_": 4, b"gho_": 4, b"ghu_": 4, b"ghs_": 4, b"ghr_": 4, b"hub_": 7, b"pat-": 6, b"npm_": 4} | {
+    b"ox%c-" % letter: 5 for letter in b"abcdeoprs"
+}
+
 RUN = b"x" * 20
+_HYPHEN = ord("-")
 _WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _BASE64 = _WORD + b"+/"
 _ALPHABET = bytes(120 if c in _WORD else 32 for c in range(256))
@@ -274,7 +280,8 @@ def _is_plain(run: bytes) -> bool:
 
 
 @cache
-def _table() -> dict[bytes, list[tuple[bytes, str, bytes, bool]]]:
+def _table() -> tuple[dict[bytes, list[tuple[bytes, str, bytes, bool]]], set[bytes]]:
+    """Return the shapes by their first three bytes, and the first two of each."""
     table: dict[bytes, list[tuple[bytes, str, bytes, bool]]] = {}
     for line in _SHAPES.strip().split("\n"):
         kind, beginnings, tail = line.split(" ", 2)
@@ -282,14 +289,16 @@ def _table() -> dict[bytes, list[tuple[bytes, str, bytes, bool]]]:
         for beginning in beginnings.split("|"):
             prefix = beginning.lstrip("^").encode()
             table.setdefault(prefix[:3], []).append((prefix, kind, pattern, beginning[0] == "^"))
-    return table
+    return table, {prefix[:2] for prefix in table}
 
 
 def _begun(raw: bytes, at: int, end: int) -> Iterator[Span]:
-    table, reached = _table(), at
+    (table, firsts), reached = _table(), at
     for start in _starts(raw, at, end):
+        if start < reached or raw[start : start + 2] not in firsts:
+            continue
         rows = table.get(raw[start : start + 3]) or table.get(raw[start : start + 2])
-        if not rows or start < reached:
+        if not rows:
             continue
         span = _fitting(raw, start, rows)
         if span:
@@ -310,13 +319,21 @@ def _fitting(raw: bytes, start: int, rows: list[tuple[bytes, str, bytes, bool]])
 
 
 def _starts(raw: bytes, at: int, end: int) -> Iterator[int]:
+    """Yield where in a run a credential may begin: at a word, behind an escape, an option, or a letter before it."""
     yield at
     before = raw[at - 1 : at]
-    if before == b"\\":  # `\\nghp_…` and `\\u0022ghp_…` in escaped text
-        yield from (at + 1, at + 5)
-    elif before == b"%":  # `%3Dghp_…`
+    if before == b"\\":  # `\\nghp_…`, `\\x3dghp_…` and `\\u0022ghp_…` in escaped text
+        yield from (at + 1, at + 3, at + 5)
+    elif before in (b"%", b"="):  # `%3Dghp_…`, `=3Dghp_…`
+        yield at + 2
+    elif before in (b"[", b";") and (colour := rx(rb"\d{0,3}m").match(raw, at)):  # `\\u001b[1;32mghp_…`
+        yield colour.end()
+    if raw[at] == _HYPHEN:  # `mysql -pghp_…`
         yield at + 2
     for mark in rx(rb"[_.-](?=[A-Za-z0-9])").finditer(raw, at, end):
+        glued = _GLUED.get(raw[mark.start() - 3 : mark.end()])
+        if glued:
+            yield mark.end() - glued
         yield mark.end()
 
 
