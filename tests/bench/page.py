@@ -1,26 +1,84 @@
-"""`python -m bench.page RESULT.json`: the table of docs/benchmarks.md, from one run's own output."""
+"""`python -m bench.page RESULT.json`: the tables of docs/benchmarks.md, from a run's own output.
+
+`--again FILE` puts parts that were measured again in their place, and marks them; `--coding`, `--locomo` and `--truth`
+are what `scripts/eval … --json` printed.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 Row = tuple[str, str, str, bool | None, str]
 
 
+#: What a result says of itself, which is no part.
+_ABOUT = ("schema", "machine", "quick", "peers")
+#: A part that was measured again, in another run.
+_AGAIN = "¹"
+
+
 def main() -> int:
     """Print the page of a run."""
-    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    parser = argparse.ArgumentParser(prog="python -m bench.page", description=__doc__)
+    parser.add_argument("result", type=Path)
+    for name in ("again", "coding", "locomo", "truth"):
+        parser.add_argument(f"--{name}", type=Path)
+    asked = parser.parse_args()
+    found, again = _read(asked.result), _read(asked.again)
+    now = {**found, **{part: value for part, value in again.items() if part not in _ABOUT}}
+    first = set(rows(found, found.get("peers", {})))
     print(_HEAD.format(**found["machine"], before=found["machine"]["load"]))
-    print("| what | aim | measured | holds | peers, same run |\n|---|---|---|---|---|")
-    for what, aim, value, holds, peer in rows(found, found.get("peers", {})):
-        word = "–" if holds is None else "yes" if holds else "**no**"
-        print(f"| {what} | {aim} | {value} | {word} | {peer or '–'} |")
+    _table("peers, same run", rows(now, found.get("peers", {})), lambda row: row not in first)
+    if again:
+        print(_ON_AGAIN)
+    if asked.coding or asked.locomo or asked.truth:
+        print(_ON_TRUTH)
+        evaluated = rows_of_truth(_read(asked.truth), _read(asked.coding), _read(asked.locomo))
+        _table("for comparison", evaluated, lambda row: False)
     print(_FOOT)
     return 0
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path else {}
+    return found
+
+
+def _table(last: str, found: Iterable[Row], is_again: Callable[[Row], bool]) -> None:
+    print(f"| what | aim | measured | holds | {last} |\n|---|---|---|---|---|")
+    for row in found:
+        what, aim, value, holds, other = row
+        word = "–" if holds is None else "yes" if holds else "**no**"
+        print(f"| {what}{_AGAIN if is_again(row) else ''} | {aim} | {value} | {word} | {other or '–'} |")
+
+
+def rows_of_truth(truth: dict[str, Any], coding: dict[str, Any], locomo: dict[str, Any]) -> Iterator[Row]:
+    """Yield what is read of transcripts whose truth is known, and what is found of what was asked."""
+    for item in [truth["all"]] if truth else []:
+        said = f"{item['passed']} checks passed, {item['failed']} failed, {item['skipped']} could not run"
+        what = f"counts, texts, calls, edits, ids, times of {item['files']} published sessions, {item['runs']} real runs"
+        what, fine = f"{what} and {item['traps']} hand-made traps", not item["failed"]
+        yield what, "all equal", said, fine, "raw-rag misreads 4 of 5 agents"
+    if locomo:
+        item, theirs = locomo["all"], "BM25 windows {} %, raw-rag {} %"
+        yield _share("LoCoMo, gold turns in the first 10 passages", item["R@10 passages"], 92, theirs.format(89.6, 48))
+        yield _share("LoCoMo, within 1,000 tokens", item["R<=1000"], 86, theirs.format(81.8, 47))
+    if coding:
+        item = coding["all"]
+        yield _share("coding, gold turns in the first 5", item["R@5"], 86, "BM25 windows 76 %")
+        yield _share("coding, in the first 15", item["R@15"], 93, "BM25 windows 80 %")
+        yield _share("coding, within 2,000 tokens", item["R<=2000"], 86, "BM25 windows 76 %")
+        yield _share("coding, not in English, in the first 5", coding["non-english"]["R@5"], 85, "BM25 windows 43 %")
+        nothing = coding["unanswerable: nothing"]["R@1"]
+        yield _share("coding, unanswerable: answered with nothing", nothing, 60, "BM25 windows 12 %")
+
+
+def _share(what: str, share: float, aim: int, other: str) -> Row:
+    return what, f"≥ {aim} %", f"{share:.1%}".replace("%", " %"), share >= aim / 100, other
 
 
 def rows(found: dict[str, Any], peers: dict[str, Any]) -> Iterator[Row]:
@@ -42,7 +100,9 @@ def _ms(value: Any, key: str = "p50_ms") -> str:
 
 def _writing(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any]) -> Iterator[Row]:
     item = found["append"]
-    said = f"{item['ratio_p50']:.2f} ({_ms(item['append'])} against {_ms(item['bare'])}; mean {item['ratio_mean']:.2f})"
+    least, most = item["ratios"][0], item["ratios"][-1]
+    said = f"{item['ratio_p50']:.2f} ({_ms(item['append'])} against {_ms(item['bare'])}; mean {item['ratio_mean']:.2f};"
+    said += f" the middle of {len(item['ratios'])} rounds, {least:.2f} to {most:.2f})"
     peer = kernel.get("append", {}).get("full_without_compaction", {}).get("ratio_p50", "not run")
     fine = item["ratio_p50"] <= 2
     yield "append with projections, FULL, p50 of a bare commit", "≤ 2", said, fine, f"MemKernel {peer}"
@@ -53,7 +113,9 @@ def _writing(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any
     peer = f"MemKernel {theirs.get('events_per_s')}/s, least/most {theirs.get('least_of_most')}"
     yield "8 processes appending", "≥ 3,000/s, 0 lost, 0 failed, ≥ 0.4", said, fine, peer
     item = found["verify"]
-    yield f"verify {item['events']:,} events", "≤ 500 ms", _ms(item), item["p50_ms"] <= 500, "MemKernel 1.4 to 1.7 s"
+    theirs = next((each for each in kernel.get("branching", []) if each["events"] == item["events"]), {})
+    fine, peer = item["p50_ms"] <= 500, _peer(theirs, "verify")
+    yield f"verify {item['events']:,} events, p50", "≤ 500 ms", _ms(item), fine, peer
     peer = f"RemaGraph {graph.get('bytes_per_memory')} B, MemKernel {kernel.get('bytes_per_memory')} B a note"
     for item in found["disk"]:
         fine = item["mb_per_1k"] <= 1.2
@@ -84,10 +146,11 @@ def _branching(found: dict[str, Any], kernel: dict[str, Any]) -> Iterator[Row]:
             ratio = item[name]["p50_ms"] / first[name]["p50_ms"]
             fine = item[name]["p50_ms"] <= 5 and ratio <= 2
             said = f"{_ms(item[name])} ({ratio:.2f}× 1k)"
-            yield f"{name.replace('_', ' ')}, {count:,} events", "≤ 5 ms, flat", said, fine, _peer(peer, name)
+            yield f"{name.replace('_', ' ')}, {count:,} events, p50", "≤ 5 ms, flat", said, fine, _peer(peer, name)
         for name in ("context", "context_after_fork", "context_after_rollback"):
             fine = item[name]["p50_ms"] <= 10
-            yield f"{name.replace('_', ' ')}, {count:,} events", "≤ 10 ms", _ms(item[name]), fine, _peer(peer, name)
+            said = f"{_ms(item[name])} (p95 {_ms(item[name], 'p95_ms')})"
+            yield f"{name.replace('_', ' ')}, {count:,} events, p50", "≤ 10 ms", said, fine, _peer(peer, name)
 
 
 def _peer(peer: dict[str, Any], name: str) -> str:
@@ -156,9 +219,10 @@ def _faces(found: dict[str, Any], kernel: dict[str, Any], graph: dict[str, Any])
     value = found["server"]["ratio"]
     peer = f"MemKernel {kernel.get('server', {}).get('ratio')}×, RemaGraph {graph.get('server', {}).get('ratio')}×"
     yield "MCP spawn to `initialize` answered", "≤ 1.1× smallest server", f"{value}×", value <= 1.1, peer
-    value = found["tools"]["tokens"]
+    value, whole = found["tools"]["tokens"], found["tools"]["tokens_with_output_schemas"]
     peer = f"MemKernel {kernel.get('tools', {}).get('tokens')}, RemaGraph {graph.get('tools', {}).get('tokens')}"
-    yield "tokens of the default `tools/list`", "≤ 1,800", str(value), value <= 1800, peer
+    what = "tokens of names, descriptions and input schemas in the default `tools/list`"
+    yield what, "≤ 1,800", f"{value} (with output schemas {whole:,})", value <= 1800, peer
 
 
 def _reducing(found: dict[str, Any], kernel: dict[str, Any]) -> Iterator[Row]:
@@ -177,10 +241,19 @@ processors, Python {python}, SQLite {sqlite}, load at the start {before}. The pr
 read ratios, not times. What each figure means, and what cannot be compared, stands in
 [the method](records/benchmarks.md).
 """
+_ON_AGAIN = """
+¹ Measured again in a run of its own, because the machine was slower than usual while this part of the first one ran;
+the peers' figures beside it are those of the first."""
+_ON_TRUTH = """
+## What is read, and what is found of it
+
+`scripts/eval truth`, `scripts/eval locomo` and `scripts/eval coding`, over sessions and questions that are no part of
+this project; [how the questions are judged](records/finding.md).
+"""
 _FOOT = """
 A **no** is a miss. Times of the peers are of the same run and the same data where the packages allow it; "not run"
 says where they do not (the method tells why).
 """
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())
