@@ -60,7 +60,7 @@ def rows_of_truth(truth: dict[str, Any], coding: dict[str, Any], locomo: dict[st
     """Yield what is read of transcripts whose truth is known, and what is found of what was asked."""
     for item in [truth["all"]] if truth else []:
         said = f"{item['passed']} checks passed, {item['failed']} failed, {item['skipped']} could not run"
-        what = f"counts, texts, calls, edits, ids, times of {item['files']} published sessions, {item['runs']} real runs"
+        what = f"counts, texts, calls, edits, ids, times of {item['files']} published and {item['runs']} real sessions"
         what, fine = f"{what} and {item['traps']} hand-made traps", not item["failed"]
         yield what, "all equal", said, fine, "raw-rag misreads 4 of 5 agents"
     if locomo:
