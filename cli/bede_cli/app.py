@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bede import __version__
-from bede.errors import UsageError
+from bede.errors import Unavailable, UsageError
 from bede.operation import Operation
 from bede_cli import grammar, plain, terminal
 from bede_cli.grammar import EVERYWHERE, Word
@@ -22,6 +23,7 @@ from bede_cli.verbs import HOOK, SERVE, Call, find
 
 if TYPE_CHECKING:
     from bede.records import Record
+    from bede_cli.output import Output
     from bede_cli.terminal import Form
 
 _FORMS = ("call_json", "call_pretty")
@@ -76,7 +78,7 @@ def _leading(arguments: list[str]) -> tuple[list[str], list[str]]:
             raise UsageError(f"no option {typed!r} before the verb", hint=near or "'bede help' lists them")
         elif item.is_flag:
             before.append("--help" if flag == "-h" else flag)
-        elif not equals and not arguments:
+        elif not equals and arguments[:1] in ([], ["--"]):
             raise UsageError(f"{flag} needs a value", hint=f"{flag} {item.metavar}")
         else:
             before += [flag, value if equals else arguments.pop(0)]
@@ -177,4 +179,13 @@ def _perform(declared: Operation, given: dict[str, Any], serve: Callable[..., ob
         result: Record = declared.function(context, **given)
     finally:
         context.close()
-    return result.exits if context.is_silent and flag is None else shown.show(result)
+    if context.is_silent and flag is None:
+        return result.exits
+    return _aside(result, shown) if result.aside else shown.show(result)
+
+
+def _aside(result: Record, shown: Output) -> int:
+    """Show what stands beside a command's own output; its status is the command's, whoever hears of the rest."""
+    with suppress(KeyboardInterrupt, BrokenPipeError, Unavailable):
+        shown.show(result)
+    return result.exits

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,19 +66,20 @@ def _line(error: BedeError) -> bytes:
 
 def _show(error: BedeError, arguments: list[str]) -> None:
     coloured = terminal.has_colour(sys.stderr, os.environ, refused="--no-color" in arguments)
-    parts = (("error", error.message, "31"), ("reason", error.reason, "33"), ("hint", error.hint, "36"))
+    body = error.to_json()  # Without secrets.
+    parts = (("error", "message", "31"), ("reason", "reason", "33"), ("hint", "hint", "36"))
     lines = [
-        (f"\x1b[1;{colour}m{label}:\x1b[0m " if coloured else f"{label}: ") + terminal.visible(text)
-        for label, text, colour in parts
-        if text
+        (f"\x1b[1;{colour}m{label}:\x1b[0m " if coloured else f"{label}: ") + terminal.visible(body[name])
+        for label, name, colour in parts
+        if body.get(name)
     ]
-    lines += [f"  {terminal.visible(line)}" for line in _details(error)]
+    lines += [f"  {terminal.visible(line)}" for line in _details(body.get("details", {}))]
     terminal.say(sys.stderr, "\n".join(lines) + "\n")
 
 
-def _details(error: BedeError) -> Iterator[str]:
+def _details(details: Mapping[str, object]) -> Iterator[str]:
     """Yield what an error lists: every conflict, every agent whose work is meant."""
-    for name, value in error.details.items():
+    for name, value in details.items():
         if isinstance(value, dict):
             told = ", ".join(f"{key} {part}" for key, part in value.items() if part not in ("", None))
             yield f"{name.replace('_', ' ')}: {told}"
@@ -94,9 +95,10 @@ def bug(error: BaseException) -> BedeError:
     if os.environ.get("BEDE_DEBUG") == "1":
         import traceback
 
+        from bede.redact import redact
+
         with suppress(Exception):
-            for text in traceback.format_exception(error):
-                terminal.speak(text.rstrip("\n"))
+            terminal.speak(redact("".join(traceback.format_exception(error)).rstrip("\n")))
         return Internal(f"a bug in Bede: {first}", hint="please report it with the traceback above")
     with suppress(Exception):
         return Internal(f"a bug in Bede: {first}", hint=f"please report it; the details are in {_report(error)}")
@@ -111,12 +113,13 @@ def _report(error: BaseException) -> Path:
 
     from bede import __version__
     from bede.config import user_folder
+    from bede.redact import redact
 
     folder = user_folder(os.environ, "data") / "reports"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.log"
     about = f"bede {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
-    text = about + "".join(traceback.format_exception(error))
+    text = about + redact("".join(traceback.format_exception(error)))
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     for old in sorted(folder.glob("*.log"))[:-_REPORTS]:

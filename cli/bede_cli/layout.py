@@ -125,6 +125,16 @@ def _spoken(name: str) -> str:
     return name if name.isupper() or name.startswith("-") else name.replace("_", " ")
 
 
+def spent(body: Body) -> Text:
+    """Return the line below a text for agents: what it cost, and how much was left out of what.
+
+    A heading of several words is quoted, since there may be a comma in it.
+    """
+    named = ((name if name.isalpha() else f"'{name}'", count) for name, count in body["left_out"].items())
+    left = ", ".join(f"{count} of {name}" for name, count in named if count)
+    return text(f"{body['tokens']} of {body['budget']} tokens{'; left out: ' + left if left else ''}", QUIET)
+
+
 def generic(body: Body) -> Iterator[RenderableType]:
     """Yield a page for any result: its plain values, then each list or group under its name."""
     filled = {key: value for key, value in body.items() if key != "schema" and value not in ("", None, [], {})}

@@ -7,6 +7,7 @@ meaning, never information: every page reads the same without it.
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Callable, Iterator
 
 from rich.cells import cell_len
@@ -30,6 +31,7 @@ from bede_cli.layout import (
     indented,
     plain,
     sentence,
+    spent,
     text,
     unbroken,
     whole,
@@ -190,8 +192,7 @@ def _standing(memory: Body) -> tuple[Text, ...]:
 def context(body: Body) -> Iterator[RenderableType]:
     """Show the very text that an agent receives."""
     yield text(body["text"])
-    left = ", ".join(f"{count} of {name}" for name, count in body["left_out"].items() if count)
-    yield text(f"{body['tokens']} of {body['budget']} tokens{'; left out: ' + left if left else ''}", QUIET)
+    yield spent(body)
 
 
 def auto(body: Body) -> Iterator[RenderableType]:
@@ -204,7 +205,8 @@ def show(body: Body) -> Iterator[RenderableType]:
     state = body["status"].replace("_", " ")
     style = GOOD if state == "active" else BAD
     yield sentence(("event ", ID), whole(body["id"], ID), "  ", _kind(body), "  ", (state, style))
-    facts = {"agent": body["agent_id"], "time": f"{body['at']} ({plain(body['at'])})", "parents": body["parents"]}
+    time = f"{body['at']} ({plain(body['at'])})" if body["at"] else ""
+    facts = {"agent": body["agent_id"], "time": time, "parents": body["parents"]}
     facts |= {"branches": body["branches"], "ended by": body["ended_by"], "source": body["source"]}
     yield definitions((name, value) for name, value in facts.items() if value)
     yield Text()
@@ -213,7 +215,13 @@ def show(body: Body) -> Iterator[RenderableType]:
     elif body["kind"] == "turn":
         yield from sittings.turn(body["body"])
     elif body["body"]:
-        yield from indented(*generic(body["body"]))
+        yield from indented(*generic(_typed(body["body"])))
+
+
+def _typed(said: Body) -> Body:
+    """Return what an event says with its command as one types it."""
+    command = said.get("command")
+    return {**said, "command": shlex.join(command)} if isinstance(command, list) else said
 
 
 def doctor(body: Body) -> Iterator[RenderableType]:
@@ -262,6 +270,8 @@ def capabilities(body: Body) -> Iterator[RenderableType]:
     yield definitions({**body["versions"], **body["formats"]}.items())
     yield from (Text(), text("verbs, by the toolset that offers them over MCP", NAME))
     yield from indented(definitions((name, ", ".join(verbs[name])) for name in sorted(verbs)), by=2)
+    yield from (Text(), text("called like verbs, and spoken with as others agreed", NAME))
+    yield from indented(definitions((door["name"], door["summary"]) for door in body["doors"]), by=2)
     yield from (Text(), text("kinds of memory", NAME))
     yield from indented(text(", ".join(body["kinds"])), by=2)
     yield from (Text(), text("exit statuses", NAME))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import Parameter, Signature
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from bede.errors import UsageError
-from bede.hints import near
+from bede.hints import alike, near
 from bede.operation import Operation
 from bede_cli.grammar import Word, advice, meant
 from bede_cli.plain import Typed
@@ -50,10 +51,27 @@ def split(declared: Operation, words: Sequence[Word], arguments: Sequence[str]) 
         if not hasattr(error, "format_message"):
             raise
         raise _usage_error(error, declared.name, words) from error
+    if valueless := _valueless(words, made.typed, arguments):
+        raise UsageError(f"{valueless} needs a value", hint=advice(declared.name))
     if made.rest and "call_help" not in made.typed:
         hint = _quoted(declared.name, words, made, list(arguments)) or advice(declared.name)
         raise UsageError(f"unexpected argument {made.rest[0]!r}", hint=hint)
     return made.typed
+
+
+def _valueless(words: Sequence[Word], typed: Typed, arguments: Sequence[str]) -> str:
+    """Return the option that took `--` for its value, as one does that was given none; '' where there is no such.
+
+    A value of that name can still be had: `--flag=--`.
+    """
+    took = [item for item in words if not item.is_flag and "--" in _values(typed.get(item.name))]
+    pairs = set(pairwise(arguments))
+    flags = (flag for item in took for flag in (*item.flags, *item.aliases))
+    return next((flag for flag in flags if (flag, "--") in pairs), "")
+
+
+def _values(given: str | bool | list[str] | None) -> Sequence[object]:
+    return given if isinstance(given, list) else [given]
 
 
 def _quoted(verb: str, words: Sequence[Word], made: Verb, arguments: list[str]) -> str:
@@ -116,7 +134,7 @@ def _usage_error(error: Any, verb: str, words: Sequence[Word]) -> UsageError:
     typed = str(error.option_name)
     offered = [flag for item in words if not item.field.hidden for flag in (*item.flags, *item.off, *item.aliases)]
     offered += [item.by_name for item in words if item.by_name]
-    hint = meant(near(typed, offered)) or advice(verb)
+    hint = meant(near(typed, offered) or alike(typed, offered)) or advice(verb)
     if not typed.startswith("--"):
         hint += "; a word that begins with - goes after --"
     return UsageError(f"no such option {typed!r}", hint=hint)

@@ -126,8 +126,12 @@ def understand(line: bytes) -> Message:
         raise Malformed(PARSE_ERROR, f"not UTF-8: byte {error.start} of the line", _plain_id(line)) from error
     except RecursionError as error:
         raise Malformed(PARSE_ERROR, "nested too deep", _plain_id(line)) from error
-    except ValueError as error:
+    except _NoNumber as error:
+        raise Malformed(PARSE_ERROR, f"not JSON: {error}", _plain_id(line)) from error
+    except json.JSONDecodeError as error:
         raise Malformed(PARSE_ERROR, f"not JSON: {error}") from error
+    except ValueError as error:  # JSON sets numbers no limit, Python does.
+        raise Malformed(PARSE_ERROR, "a number has too many digits", _plain_id(line)) from error
     if not isinstance(message, dict):
         raise Malformed(INVALID_REQUEST, "a message is one JSON object on one line; batches are not served")
     _check_shape(message)
@@ -138,8 +142,12 @@ def understand(line: bytes) -> Message:
     return message
 
 
+class _NoNumber(ValueError):
+    """A name that some write in place of a number, in a line that is JSON otherwise."""
+
+
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise _NoNumber(f"{name} is no JSON number")
 
 
 def _check_shape(message: Message) -> None:

@@ -65,7 +65,7 @@ def serve(
     The project is that of the folder, or the named one: by name, UUID or path. One that is named has to be there,
     before anything is read: a client that cannot be served sees a process that ends with the reason, not one that
     hangs. In a folder of no project the server waits for one: agents start it wherever they are, and each call says
-    what is missing.
+    what is missing, as does one line on stderr.
 
     Raises:
         RepositoryNotFound: there is no project where one was named.
@@ -77,6 +77,7 @@ def serve(
     wanted = {name.strip() for text in toolset or () for name in text.split(",")} - {""} or {DEFAULT}
     if wanted != {DEFAULT}:
         _check(wanted)
+    _look(window)
     pipe = Pipe.claim(GREETING)
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK"):
         if hasattr(signal, name):
@@ -91,6 +92,15 @@ def _work(half: Callable[[], None]) -> None:
         half()
     except Exception as error:
         os._exit(exits.tell(exits.bug(error), ["--json"]))
+
+
+def _look(window: Mapping[str, Any]) -> None:
+    """Tell whoever reads stderr where there is no project; that is a few looks at the disk, and opens nothing."""
+    try:
+        if not window.get("project"):
+            find_project(window["directory"], window["environment"])
+    except BedeError as error:
+        terminal.speak(f"bede serve: {error.message}, which every call will say, too; {error.hint}")
 
 
 def _leave(pipe: Pipe) -> None:

@@ -6,7 +6,7 @@ nothing is shown that the JSON does not hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.console import RenderableType
@@ -41,7 +41,7 @@ def passages(body: Body) -> Iterator[RenderableType]:
         if number or body["results"]:
             yield Text()
         turns = passage["turns"]
-        yield _heading(passage, turns[0]["at"] if turns else "", f"#{passage['rank']}")
+        yield _heading(passage, turns, f"#{passage['rank']}")
         yield from _turns(turns, passage["best"])
     if body.get("passages_left_out"):
         yield text(f"{counted(body['passages_left_out'], 'more passage')} left out; see --budget", QUIET)
@@ -54,18 +54,20 @@ def recent(body: Body) -> Iterator[RenderableType]:
         turns = list(run)
         if number:
             yield Text()
-        yield _heading(turns[0], turns[0]["at"])
+        yield _heading(turns[0], turns)
         yield from _turns(turns)
     if body["left_out"]:
         yield text(f"{counted(body['left_out'], 'older turn')} left out; see --budget", QUIET)
     elif not body["turns"]:
-        yield text("no turns; 'bede ingest' takes them in, and with --status tells whose there are", QUIET)
+        yield text("no turns; 'bede ingest' takes them in, or tells whose there are", QUIET)
 
 
-def _heading(told: Body, at: str, *marks: str) -> Text:
-    where = [f"on {told['branch']}"] if told.get("branch") else []
-    rest = "  ".join((plain(at), *where, *marks))
-    return sentence((told["agent"], NAME), "  ", (told["session"], ID), (f"  {rest}", QUIET))
+def _heading(told: Body, turns: Sequence[Body], *marks: str) -> Text:
+    """Tell whose turns these are and since when, which is the first time among them: not every agent writes one."""
+    at = next((plain(turn["at"]) for turn in turns if turn.get("at")), "")
+    where = f"on {told['branch']}" if told.get("branch") else ""
+    rest = "".join(f"  {part}" for part in (at, where, *marks) if part)
+    return sentence((told["agent"], NAME), "  ", (told["session"], ID), (rest, QUIET))
 
 
 def _turns(turns: Iterable[Body], best: int | None = None) -> Iterator[RenderableType]:
@@ -145,7 +147,7 @@ def turn(said: Body) -> Iterator[RenderableType]:
 
 def _stored(body: Body) -> Iterator[RenderableType]:
     if not body["stored"]:
-        yield text("no session is stored yet; 'bede ingest' takes them in", QUIET)
+        yield text("no session is stored yet; 'bede ingest' takes the project's in, and tells of all others", QUIET)
         return
     names = ("agent", "model", "sessions", "turns", "windows", "waiting")
     head = [text(name, QUIET) for name in names]

@@ -54,6 +54,8 @@ def _spell(match: re.Match[str]) -> str:
 def line(body: Mapping[str, Any]) -> bytes:
     """Return an object as one line of JSON in UTF-8, its hostile characters escaped.
 
+    What is no character, as a byte of a file's name may be, becomes U+FFFD: many readers refuse half a character.
+
     Raises:
         ValueError: it holds a number that JSON cannot write (NaN, an infinity).
     """
@@ -66,6 +68,8 @@ def line(body: Mapping[str, Any]) -> bytes:
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
+    if 0xD800 <= code < 0xE000:
+        return "\\ufffd"
     if code < 0x10000:
         return f"\\u{code:04x}"
     code -= 0x10000

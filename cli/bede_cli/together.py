@@ -29,6 +29,7 @@ from bede_cli.layout import (
     indented,
     plain,
     sentence,
+    spent,
     text,
     unbroken,
     whole,
@@ -124,8 +125,7 @@ def brief(body: Body) -> Iterator[RenderableType]:
     """Show the very text that an agent receives, without the fence that keeps it apart from other words."""
     fenced = _FENCE.fullmatch(body["text"])
     yield whole(fenced[2] if fenced else body["text"])
-    left = ", ".join(f"{count} of {name}" for name, count in body["left_out"].items() if count)
-    yield text(f"{body['tokens']} of {body['budget']} tokens{'; left out: ' + left if left else ''}", QUIET)
+    yield spent(body)
 
 
 def notice(body: Body) -> Iterator[RenderableType]:

@@ -108,7 +108,7 @@ def _said(kind: str, body: dict[str, Any]) -> Iterator[Fault]:
     elif kind == "run":
         yield from _run(body)
     elif not str(body.get("summary", "")).strip():
-        yield "summary_too_short", f"a {kind} needs a summary", ""
+        yield "summary_too_short", f"a {kind} needs a summary", "say it with --summary"
     if body.get("ends", {}).get("invalidates") and kind != "discovered_constraint":
         yield (
             "invalidates_kind_mismatch",

@@ -57,18 +57,27 @@ def _whole(text: str) -> int:
         raise ValueError("must be a whole number") from None
 
 
-def _positive(text: str) -> int:
-    number = _whole(text)
-    if number < 1:
-        raise ValueError("must be at least 1")
-    return number
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between which two whole numbers a setting lies; the flag that it stands for declares the same."""
+
+    least: int
+    most: int
+
+    def read(self, text: str) -> int:
+        """Return the number that a text is.
+
+        Raises:
+            ValueError: it is none, or not between the two.
+        """
+        number = _whole(text)
+        if not self.least <= number <= self.most:
+            raise ValueError(f"must be between {self.least} and {self.most}")
+        return number
 
 
-def _tokens(text: str) -> int:
-    number = _whole(text)
-    if not 0 <= number <= 2000:
-        raise ValueError("must be between 0 and 2000 tokens")
-    return number
+#: Memories recalled of each sort, tokens handed to a child, tokens of a context, tokens that a hook tells.
+RECALLED, RECALL, CONTEXT, TOLD = Bounds(1, 100), Bounds(100, 100_000), Bounds(400, 200_000), Bounds(0, 2000)
 
 
 def _switch(text: str) -> bool:
@@ -106,9 +115,9 @@ def _agent(text: str) -> str:
 SETTINGS: tuple[Setting, ...] = (
     Setting("agent.id", "", _agent, "who acts when no --agent-id is given; the name of the system's user by default"),
     Setting("store.wait", 10.0, _seconds, "seconds a writer waits for another before it gives up"),
-    Setting("recall.top_k", 5, _positive, "most memories that auto recalls of each sort"),
-    Setting("recall.budget", 600, _positive, "most tokens that auto hands to its child"),
-    Setting("context.budget", 4000, _positive, "most tokens of a context"),
+    Setting("recall.top_k", 5, RECALLED.read, "most memories that auto recalls of each sort"),
+    Setting("recall.budget", 600, RECALL.read, "most tokens that auto hands to its child"),
+    Setting("context.budget", 4000, CONTEXT.read, "most tokens of a context"),
     Setting(
         "search.engine",
         "lexical",
@@ -124,8 +133,8 @@ SETTINGS: tuple[Setting, ...] = (
         is_personal=True,
     ),
     Setting("hooks.claims", True, _switch, "whether hooks claim files before edits, and refuse what others hold"),
-    Setting("hooks.brief", 600, _tokens, "most tokens that a session is told at its start; 0 for nothing"),
-    Setting("hooks.recall", 300, _tokens, "most tokens that are told with a prompt; 0 for nothing"),
+    Setting("hooks.brief", 600, TOLD.read, "most tokens that a session is told at its start; 0 for nothing"),
+    Setting("hooks.recall", 300, TOLD.read, "most tokens that are told with a prompt; 0 for nothing"),
 )
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 
@@ -227,7 +236,8 @@ def _read(setting: Setting, raw: str, origin: str) -> Any:
     try:
         return setting.read(raw)
     except ValueError as error:
-        raise UsageError(f"{setting.key} in {origin} is {raw!r}: {error}", hint=setting.description) from error
+        text = f"{setting.key} in {origin} is {raw!r}: {error}"
+        raise UsageError(text, hint=f"change it there: {setting.description}") from error
 
 
 def _load(path: Path) -> dict[str, Any]:

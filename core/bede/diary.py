@@ -19,6 +19,7 @@ from typing import Any
 
 from bede.config import user_folder
 from bede.errors import Unavailable, cause
+from bede.redact import redact_value
 from bede.turnstile import held
 
 _MOST = 1_000_000
@@ -35,14 +36,14 @@ def place(environment: Mapping[str, str]) -> Path:
 
 
 def write(path: Path, line: Mapping[str, Any]) -> None:
-    """Append an object as one line, in ASCII; of a very long one the longest values are left out.
+    """Append an object as one line, in ASCII and without secrets; of a very long one the longest values are left out.
 
     Which ones, `left_out` tells.
 
     Raises:
         Unavailable: the file cannot be written, or is none.
     """
-    data = _packed(line)
+    data = _packed(redact_value(dict(line)))
     try:
         with held(path.with_name(f".{path.name}.lock"), _PATIENCE) as alone:
             if alone and _length(path) + len(data) > _MOST:

@@ -39,7 +39,9 @@ class BedeError(Exception):
         self.details = details
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error object (`error/1`): the same on stderr and over MCP."""
+        """Return the error object (`error/1`), the same on stderr and over MCP; no secret that was typed is in it."""
+        from bede.redact import redact_value
+
         body: dict[str, Any] = {"schema": "error/1", "code": self.code, "message": self.message}
         if self.reason:
             body["reason"] = self.reason
@@ -48,7 +50,7 @@ class BedeError(Exception):
         body["exit_status"] = self.exit_status
         if self.details:
             body["details"] = self.details
-        return body
+        return redact_value(body)
 
 
 class UsageError(BedeError):

@@ -10,6 +10,25 @@ from collections.abc import Iterable
 
 #: A part of a name is a hint from so many letters on; and of more names than these none is meant.
 _PART, _MOST = 3, 3
+#: Options by meaning, as tools call them and as verbs here do: who types one of a line may have meant another of it.
+_ALIKE = (
+    "path file files filename paths",
+    "limit top-k count max number num max-results n k",
+    "since after from newer-than start",
+    "until before older-than end",
+    "agent agent-id author user actor who by",
+    "summary message text title description body m",
+    "kind type category",
+    "task task-id issue ticket",
+    "tags labels topic",
+    "budget tokens max-tokens token-budget",
+    "ttl timeout duration expires",
+    "purpose reason why rationale",
+    "directory dir cwd folder C",
+    "branch git-branch ref",
+    "at revision rev commit as-of",
+    "order sort sort-by",
+)
 
 
 def near(word: str, known: Iterable[str]) -> tuple[str, ...]:
@@ -24,6 +43,14 @@ def near(word: str, known: Iterable[str]) -> tuple[str, ...]:
     best = min(far.values(), default=most + 1)
     found = [name for name in far if far[name] == best <= most] or [name for name in names if _is_part(bare, name)]
     return tuple(found) if len(found) <= _MOST else ()
+
+
+def alike(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the options that mean what a word means elsewhere."""
+    bare, names = word.lstrip("-").lower(), list(dict.fromkeys(known))
+    lines = [line.split() for line in _ALIKE]
+    found = [name for line in lines if bare in line for name in names if name.lstrip("-") in line]
+    return tuple(found[:_MOST])
 
 
 def _is_part(word: str, name: str) -> bool:

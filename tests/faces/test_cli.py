@@ -278,6 +278,11 @@ def test_a_path_starts_at_the_folder_of_the_call(values: Callable[..., dict[str,
         ("--jsno trial a", "no option '--jsno' before the verb", "--json"),
         ("--json=1 trial a", "no option '--json=1' before the verb", ""),
         ("--project", "--project needs a value", "NAME"),
+        ("--project -- trial a", "--project needs a value", "NAME"),
+        ("trial a --project --", "--project needs a value", "'bede help trial'"),
+        ("trial --modes -- a", "--modes needs a value", "'bede help trial'"),
+        ("trial --tags -- a", "--tags needs a value", "'bede help trial'"),
+        ("wrap --task-id -- x", "--task-id needs a value", "'bede help wrap'"),
         ("-C /no/such/folder trial a", "cannot change to '/no/such/folder'", "-C"),
     ],
 )
@@ -578,6 +583,17 @@ def test_a_bug_leaves_a_private_report_and_no_traceback(typed: Run, home: Path, 
     if os.name != "nt":
         assert report.stat().st_mode & 0o777 == 0o600
         assert report.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_report_of_a_bug_holds_no_secret(typed: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    RAISED.append(ValueError(f"no value for {token}"))
+    report = Path(typed("fail", "--pretty").err.rpartition(" in ")[2].strip())
+    assert token not in report.read_text(encoding="utf-8")
+    monkeypatch.setenv("BEDE_DEBUG", "1")
+    RAISED.append(ValueError(f"no value for {token}"))
+    ran = typed("fail")
+    assert "Traceback" in ran.err and token not in ran.err
 
 
 def test_a_traceback_is_shown_where_it_was_asked_for(typed: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

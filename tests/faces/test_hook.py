@@ -326,6 +326,14 @@ def test_a_brief_keeps_its_budget_and_says_what_is_missing(window: Context, proj
     assert "codex (session s0) edits" in told and "left out" in told and told.count("word") > 60
 
 
+@pytest.mark.parametrize("budget", [1, 12, 40, 100])
+def test_a_budget_too_small_for_anything_is_kept_as_well(window: Context, hook: Hook, budget: int) -> None:
+    for number in range(9):
+        store(window, kind="decision", key=f"k{number}", value="no reading ahead", rationale="It costs too much")
+    ran = hook("codex", START, "s1", env={"BEDE_HOOKS_BRIEF": str(budget)})
+    assert tokens.count(context("codex", ran)) <= budget
+
+
 def test_ones_own_work_is_no_news(project: Path, hook: Hook) -> None:
     hook("claude-code", BEFORE, "s1")
     assert hook("claude-code", START, "s1").out == ""
@@ -404,6 +412,28 @@ def test_secrets_of_a_prompt_never_reach_the_disk(project: Path, hook: Hook) -> 
     assert "Deploy the loader with [redacted:" in reason("codex", hook("codex", BEFORE, "s3"))
     stored = b"".join(file.read_bytes() for file in (project / ".bede").iterdir() if file.is_file())
     assert key.encode() not in stored and key[:12].encode() not in stored
+
+
+def test_a_file_or_session_that_looks_like_a_secret_is_no_hindrance_and_nowhere_written_down(
+    project: Path, home: Path, hook: Hook
+) -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    for path in (f"src/{key}.py", f"{key}/a.py"):
+        for moment in (BEFORE, AFTER):
+            assert hook("claude-code", moment, "s1", path=path).out == NEUTRAL["claude-code"]
+    assert leases(project) == [] and rows(project, "SELECT resource FROM lease_touch") == []
+    assert not failures(home)
+    patch = f"*** Begin Patch\n*** Add File: {key}.py\n+x\n*** Update File: {FILE}\n@@\n-a\n+b\n*** End Patch\n"
+    hook("codex", BEFORE, "s2", tool_input={"command": patch})
+    assert [row[2] for row in leases(project)] == [FILE]
+    for moment in (START, PROMPT, BEFORE, AFTER, STOP, END):
+        assert hook("claude-code", moment, key).out == NEUTRAL["claude-code"]
+    (project / key).mkdir()
+    hook("claude-code", PROMPT, "s3", cwd=project / key, transcript_path=f"/x/{key}.jsonl")
+    log = home / ".local/share/bede/hooks.log"
+    stored = [file.read_bytes() for file in (*(project / ".bede").iterdir(), log) if file.is_file()]
+    assert len(stored) > 1 and not any(key.encode() in data for data in stored)
+    assert {line["error"] for line in failures(home)} == {"UsageError"}
 
 
 # At the end

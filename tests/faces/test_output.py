@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Ran
+from conftest import ROOT, Ran
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bede import schemas
 from bede.errors import Unavailable, UsageError
+from bede.operations import VERBS as OPERATIONS
 from bede_cli import layout, pages, terminal
 from bede_cli.__main__ import main
 from bede_cli.output import Output
+from bede_cli.verbs import HEADINGS, HOOK, SERVE, find
 
 #: Everything a terminal may obey or hide, by what it is for.
 HOSTILE = {
@@ -72,8 +75,17 @@ def test_a_line_is_one_line_of_utf_8_that_parses_to_the_same_value(body: dict[st
     data = terminal.line(body)
     assert data.endswith(b"\n") and data.count(b"\n") == 1
     text = data.decode("utf-8")
-    assert json.loads(text) == body
+    assert json.loads(text) == _whole(body)
     assert not RAW.search(text[:-1])
+
+
+def _whole(value: Any) -> Any:
+    """Return a value in which what is half a character is U+FFFD."""
+    if isinstance(value, str):
+        return value.translate(dict.fromkeys(range(0xD800, 0xE000), 0xFFFD))
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
 
 
 def test_a_line_keeps_what_is_only_foreign() -> None:
@@ -84,6 +96,10 @@ def test_a_line_keeps_what_is_only_foreign() -> None:
 def test_a_line_never_holds_what_is_no_json(number: float) -> None:
     with pytest.raises(ValueError, match="JSON"):
         terminal.line({"a": number})
+
+
+def test_a_line_holds_no_half_of_a_character() -> None:
+    assert terminal.line({"path": "a\udcffb\ud800"}) == b'{"path":"a\\ufffdb\\ufffd"}\n'
 
 
 # Text for a terminal.
@@ -390,6 +406,37 @@ def test_capabilities_are_an_overview_for_a_person_and_whole_for_a_program(bede:
     assert all(re.search(rf"\b{verb['name']}\b", page) for verb in whole["verbs"])
     assert all(item["code"] in page for item in whole["exit_statuses"]) and all(kind in page for kind in whole["kinds"])
     assert whole["verbs"][0]["input_schema"] and "all of this with JSON Schemas: --json" in page
+    assert all(door["name"] in page and door["summary"] in page for door in whole["doors"])
+
+
+def test_capabilities_name_all_that_can_be_called_and_what_an_error_looks_like(bede: Run) -> None:
+    whole = bede("capabilities").json()
+    assert [verb["name"] for verb in whole["verbs"]] == list(OPERATIONS)
+    assert {door["name"]: door["summary"] for door in whole["doors"]}[SERVE] == find(SERVE).summary
+    assert {door["name"] for door in whole["doors"]} == {*HEADINGS, HOOK} - {*OPERATIONS}
+    schema = whole["error_schema"]
+    assert schema == schemas.ERROR == json.loads((ROOT / "docs/schemas.json").read_text(encoding="utf-8"))["error"]
+    for words in (["show", "nowhere"], ["nonsense"], ["search", "x", "--limit", "0"]):
+        told = bede(*words).error()
+        assert set(schema["required"]) <= set(told) <= set(schema["properties"])
+        assert told["schema"] == schema["properties"]["schema"]["const"]
+    assert bede("capabilities", "--no-schemas").json()["error_schema"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["search", "x", "--path", "a"], "did you mean --file?"),
+        (["search", "x", "--limit", "3"], "did you mean --top-k?"),
+        (["recent", "--top-k", "3"], "did you mean -n?"),
+        (["context", "--max-tokens", "900"], "did you mean --budget?"),
+        (["install-hooks", "--agent", "claude"], "did you mean 'claude-code'?"),
+        (["ingest", "--agent", "gemini"], "did you mean 'gemini-cli'?"),
+    ],
+)
+def test_what_other_tools_call_something_is_told_as_it_is_called_here(bede: Run, words: list[str], meant: str) -> None:
+    told = bede(*words)
+    assert told.status == 2 and told.error()["hint"].startswith(meant)
 
 
 def test_status_tells_of_the_sessions(memory: Path, bede: Run, home: Path) -> None:
@@ -407,6 +454,58 @@ def test_status_tells_of_the_sessions(memory: Path, bede: Run, home: Path) -> No
     newest = {"agent": "claude-code", "session": name, "at": "2026-01-02T09:00:00.000000Z"}
     assert (told["sessions"], told["newest_session"]) == (2, newest)
     assert f"2 sessions taken in, last claude-code  {name}  " in bede("status", "--pretty").out
+
+
+def test_the_newest_session_is_the_one_at_work_last_whenever_it_was_read(memory: Path, bede: Run, home: Path) -> None:
+    folder = home / ".claude" / "projects" / "p"
+    folder.mkdir(parents=True)
+    days = {"early": "2026-01-01", "late": "2026-01-03", "between": "2026-01-02", "untold": ""}
+    for name, day in days.items():
+        said = {"type": "user", "sessionId": name, "uuid": f"u-{name}", "cwd": str(memory)}
+        said |= {"timestamp": f"{day}T09:00:00Z"} if day else {}
+        told = said | {"message": {"role": "user", "content": "go on"}}
+        (folder / f"{name}.jsonl").write_text(json.dumps(told) + "\n", encoding="utf-8")
+        assert bede("ingest", "--path", str(folder / f"{name}.jsonl")).status == 0
+    newest = {"agent": "claude-code", "session": "late", "at": "2026-01-03T09:00:00.000000Z"}
+    assert bede("status").json()["newest_session"] == newest
+
+
+def test_what_an_agent_gave_no_time_has_none_on_any_page(memory: Path, bede: Run, home: Path) -> None:
+    """Cursor's transcripts tell none; such a turn is neither a fault nor of 1970."""
+    file = home / "aaaa0000-0000-4000-8000-000000000001.txt"
+    file.write_text("user:\n<user_query>\nfix the typo\n</user_query>\n\nassistant:\nIt is fixed.\n", encoding="utf-8")
+    assert bede("ingest", "--path", str(file)).json()["turns"] == {"new": 2}
+    turns = bede("recent").json()["turns"]
+    assert len(turns) == 2 and not any("at" in turn for turn in turns)
+    told, name = turns[-1]["id"], f"cursor  {file.stem}"
+    assert bede("recent", "--pretty").out.splitlines()[0] == name
+    assert f"{name}  #1\n" in bede("search", "fix the typo", "--in", "turns", "--pretty").out
+    assert bede("search", "fix the typo", "--pretty").status == 0
+    assert bede("status").json()["newest_session"] == {"agent": "cursor", "session": file.stem, "at": ""}
+    assert f"last {name}\n" in bede("status", "--pretty").out
+    assert (bede("show", told).json()["at"], bede("log", "--at", told).json()["events"][0]["at"]) == ("", "")
+    assert bede("fork", "odd", "--at", told).status == 0
+    for words in (f"show {told}", f"log --at {told}", f"context --at {told}", "branches", "log --operations"):
+        for form in ("--pretty", "--json"):
+            ran = bede(*words.split(), form)
+            assert ran.status == 0 and "1970-" not in ran.out, words
+
+
+def test_a_heading_tells_the_first_time_there_is() -> None:
+    turns = [SESSION | _said(1, "human", "one"), SESSION | _said(2, "assistant", "two")]
+    del turns[0]["at"]
+    page = render({"schema": "recent/1", "turns": turns, "left_out": 0})
+    assert page.splitlines()[0] == "codex  s-1  2020-01-02  on main"
+    del turns[1]["at"]
+    assert render({"schema": "recent/1", "turns": turns, "left_out": 0}).splitlines()[0] == "codex  s-1  on main"
+
+
+def test_a_run_is_shown_as_it_was_typed(memory: Path, bede: Run) -> None:
+    command = ["git", "commit", "-m", "one, two"]
+    run = {"kind": "run", "task_id": "T", "command": command, "exit_status": 0}
+    stored = bede("store", "-", stdin=json.dumps(run)).json()["id"]
+    assert bede("show", stored).json()["body"]["command"] == command
+    assert "    command      git commit -m 'one, two'\n" in bede("show", stored, "--pretty").out
 
 
 def test_undo_shows_what_went(memory: Path, bede: Run) -> None:

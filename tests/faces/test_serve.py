@@ -362,9 +362,12 @@ MALFORMED: list[tuple[bytes, int, Any]] = [
     (b"\xff\xfe\x00", -32700, None),
     (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"\xff"}}', -32700, 5),
     (b'{"params":{"id":1,"x":"\xff"},"jsonrpc":"2.0","method":"ping","id":"a"}', -32700, "a"),
-    (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":NaN}}', -32700, None),
+    (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":NaN}}', -32700, 5),
     (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":1e999}}', -32602, 5),
-    (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":' + b"9" * 5000 + b"}}", -32700, None),
+    (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":' + b"9" * 5000 + b"}}", -32700, 5),
+    (b'{"params":{"id":-Infinity},"jsonrpc":"2.0","method":"ping","id":"a"}', -32700, "a"),
+    (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700, None),
+    (b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"ping"}', -32700, None),
     (b"[]", -32600, None),
     (b"[" + request() + b"," + request() + b"]", -32600, None),
     (b"null", -32600, None),
@@ -785,6 +788,19 @@ def test_in_no_project_it_answers_and_every_call_says_what_is_missing(
     for tool in ("status", "context"):
         refused = server.call(tool)
         assert refused["isError"] and refused["structuredContent"]["code"] == "repository_not_found"
+
+
+def test_only_in_no_project_one_line_on_stderr_says_so_and_what_to_do(
+    bede: Callable[..., Ran], project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    ran = bede("-C", str(tmp_path / "empty"), "serve", stdin=b"")
+    assert (ran.status, ran.out) == (0, "")
+    assert len(ran.err.splitlines()) == 1
+    assert str(tmp_path / "empty") in ran.err and "bede init" in ran.err
+    for words in (("serve",), ("serve", "--project", project.name), ("serve", "--project", str(project))):
+        ran = bede(*words, stdin=b"")
+        assert (ran.status, ran.out, ran.err) == (0, "", "")
 
 
 def test_an_unknown_name_or_toolset_does_not_start(bede: Callable[..., Ran], project: Path) -> None:

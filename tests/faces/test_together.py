@@ -159,6 +159,14 @@ def test_a_fence_that_is_none_stays() -> None:
     ]
 
 
+def test_a_heading_that_lacks_lines_is_told_from_the_next() -> None:
+    left = {"Facts": 2, "Tasks, newest status": 1, "Hand-offs": 0, "src/a.py, commits": 3}
+    for schema in ("context/1", "brief/1"):
+        page = render({"schema": schema, "text": "what holds", "tokens": 9, "budget": 10, "left_out": left})
+        told = "9 of 10 tokens; left out: 2 of Facts, 1 of 'Tasks, newest status', 3 of 'src/a.py, commits'"
+        assert " ".join(page.splitlines()[1:]) == told
+
+
 # Notices.
 
 

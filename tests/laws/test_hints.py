@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bede.errors import UsageError
-from bede.hints import asked, near, slips
+from bede.hints import alike, asked, near, slips
 from bede.sources import source
 
 NAMES = ("log", "search", "status", "install-hooks", "uninstall-hooks", "claude-code", "recall.top_k", "--ours")
@@ -24,6 +24,20 @@ NAMES = ("log", "search", "status", "install-hooks", "uninstall-hooks", "claude-
 )
 def test_what_is_near_is_named_and_nothing_else(word: str, names: tuple[str, ...]) -> None:
     assert near(word, NAMES) == names
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "names"),
+    [
+        ("--path", ("--file", "--branch"), ("--file",)),
+        ("--limit", ("--top-k", "-n", "--in"), ("--top-k", "-n")),
+        ("-n", ("--top-k",), ("--top-k",)),
+        ("--After", ("--since", "--until"), ("--since",)),
+        *(("--file", ("--kind",), ()), ("--", ("--file",), ()), ("--abort", ("--at",), ())),
+    ],
+)
+def test_what_other_tools_call_an_option_is_named(word: str, known: tuple[str, ...], names: tuple[str, ...]) -> None:
+    assert alike(word, known) == names
 
 
 def test_more_than_three_are_none() -> None:

@@ -16,16 +16,47 @@ from typing import Any
 
 import pytest
 from contracts.leased import HOUR, SECOND, Hand, tables
+from hypothesis import given
+from hypothesis import strategies as st
+from laws import redact_samples as samples
 
 from bede.errors import Conflict
 from bede.leases import claims, holding, outbox, scopes, waiters
 from bede.leases.claims import Denial, Grant
 from bede.leases.clock import Now
 from bede.leases.holding import Holder
+from bede.redact import redact
 
 TTL = 60 * SECOND
 #: How many acts follow one another in the small world; 7 take half a minute of a processor's time.
 DEPTH = int(os.environ.get("LEASES_DEPTH", "5"))
+
+
+#: What stands in names and paths, and beside secrets.
+PIECES = (
+    "token password pass pwd secret key api api_key auth authorization hunter2 a1B2c3D4e5F6 bearer Bearer sig hf_ "
+    "glpat- sk- ghp_ AKIA private xoxb user name https cred credentials signature deadbeef0123 aws heroku npm_ basic "
+    "dXNlcjpw abcdefghijklmnopqrstuvwxyz 01234567-89ab-cdef-0123-456789abcdef / / / . - _ @"
+)
+
+
+@given(st.lists(st.sampled_from(PIECES.split()), max_size=9).map("".join))
+def test_what_is_called_plain_holds_no_secret(name: str) -> None:
+    assert redact(name) == name or not holding._is_plain(name)
+
+
+def test_no_secret_is_called_plain() -> None:
+    for find in (samples.shaped, samples.named, samples.placed):
+        for _, secret, text in find(1):
+            for name in (secret, text, f"src/{secret}.py", f"src/x-{secret}", f"@worktree/{secret}/a"):
+                assert redact(name) == name or not holding._is_plain(name)
+
+
+def test_names_as_they_are_cost_a_hook_nothing() -> None:
+    known = ("src/parsing/parser.py", "tests/laws/test_redact_lookalikes.py", "@worktree/blue/a.py", "claude-code", ".")
+    for name in known:
+        assert holding._is_plain(name)
+    assert holding._is_plain("01987f3c-0000-7000-8000-00000000abcd")
 
 
 class Crash(Exception):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import COMMAND, surroundings
 
 EXIT = "import sys; sys.exit(int(open('code').read()))"
 
@@ -108,6 +111,53 @@ def test_a_secret_in_words_or_output_is_not_stored(bede, project):
     bede("auto", "--task-id", "T1", "--", sys.executable, "-c", f"print('token {token}'); raise SystemExit(1)")
     stored = b"".join(path.read_bytes() for path in (project / ".bede").iterdir())
     assert token.encode() not in stored
+
+
+def test_a_secret_is_in_no_report_either_nor_in_what_is_told(bede, project):
+    token = "ghp_" + "a1B2" * 9
+    code = f"open('{token}.txt', 'w'); raise SystemExit(3)"
+    words = ["--report", "report.json", "--json", "--summary", f"with {token}", "--tags", token]
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    ran = bede("auto", "--task-id", "T1", *words, "--", sys.executable, "-c", code)
+    report = json.loads(Path("report.json").read_text())
+    assert (ran.status, report["exit_status"], report["command"][0]) == (3, 3, sys.executable)
+    assert report["files"] == ["[redacted:github-token].txt"]
+    assert report == json.loads(ran.err.splitlines()[-1])
+    absent = bede("auto", "--task-id", "T1", "--report", "absent.json", "--", f"./{token}")
+    assert absent.status == 127
+    only = bede("auto", "--task-id", "T1", "--recall-only", "--json", "--", "mysql", f"-p{token}")
+    told = [Path("report.json").read_text(), Path("absent.json").read_text(), ran.err, absent.err, only.out]
+    assert [text for text in told if token in text] == []
+    assert all("[redacted:github-token]" in text for text in told)
+    refused = bede("auto", "--task-id", token, "--", sys.executable, "-c", "open('made', 'w')")
+    assert (refused.status, Path("made").exists(), token in refused.err) == (125, False, False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="descriptors are closed by a shell")
+@pytest.mark.parametrize(
+    "streams", ["2>&-", "2>/dev/full", "2> >(true)", ">&- 2>&-", "<&- >&- 2>&-", ">/dev/full", "--report /dev/full"]
+)
+@pytest.mark.parametrize("form", ["--json", "--pretty", "--quiet"])
+def test_whoever_hears_of_it_the_commands_status_is_kept(bede, project, streams, form):
+    if "/dev/full" in streams and not Path("/dev/full").exists():
+        pytest.skip("no device here is always full")
+    script = "sleep 0.1; exit 4"
+    words = streams if streams.startswith("--") else ""
+    call = f"{shlex.join(COMMAND)} auto --task-id T1 {form} {words} -- sh -c {shlex.quote(script)}"
+    call += "" if words else f" {streams}"
+    done = subprocess.run(["bash", "-c", call], env=surroundings(None), check=False, capture_output=True, timeout=120)
+    assert done.returncode == 4
+    assert [item["exit_status"] for item in recalled(bede)["recalled"]] == [4]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no file has such a name")
+def test_a_name_that_is_no_utf8_costs_no_report(bede, project):
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    code = "open(b'a\\xffb', 'w')"
+    assert bede("auto", "--task-id", "T1", "--report", "r.json", "--", sys.executable, "-c", code).status == 0
+    report = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert report["warning"] == ""
+    assert len(report["files"]) == 1
 
 
 def test_report_and_the_companion_memory(bede, project):

@@ -13,6 +13,7 @@ import pytest
 from bede.config import SETTINGS
 from bede.context import Context
 from bede.errors import BedeError, Unavailable, UsageError
+from bede.operations import load
 from bede.operations.config import config
 from bede.operations.store import store
 
@@ -207,3 +208,72 @@ def test_a_page_names_the_file_only_when_it_is_asked_for(bede, project):
     assert "(project)" in short
     assert "config.toml" not in short
     assert "config.toml" in "".join(long.split())
+
+
+def test_a_setting_keeps_the_bounds_of_its_flag(layers):
+    for key, verb, flag in (
+        ("context.budget", "context", "budget"),
+        ("recall.top_k", "auto", "top_k"),
+        ("recall.budget", "brief", "budget"),  # What is told of a task to a child, as of files to an agent.
+    ):
+        field = next(item.field for item in load(verb).parameters() if item.name == flag)
+        low, high = int(field.ge or 0), int(field.le or 0)
+        for value in (low, high):
+            assert _ask(key, str(value)).settings[0].value == value
+        for value in (low - 1, high + 1):
+            with pytest.raises(UsageError, match=f"between {low} and {high}"):
+                _ask(key, str(value))
+        assert _one(key) == (high, "project")
+
+
+@pytest.mark.parametrize(("key", "value"), [("context.budget", 1), ("hooks.brief", 2001), ("recall.budget", 99)])
+def test_a_value_out_of_bounds_in_a_file_is_refused_where_it_is_needed_and_can_be_taken_out(layers, key, value):
+    section, name = key.split(".")
+    layers["project"].write_text(f"[{section}]\n{name} = {value}\n")
+    with pytest.raises(UsageError) as refused:
+        _ask(key)
+    assert all(part in refused.value.message for part in (key, str(layers["project"]), str(value), "between"))
+    assert _ask(key, unset=True).settings[0].layer == "default"
+    assert layers["project"].read_text() == ""
+
+
+def test_what_looks_like_a_secret_is_no_setting(layers):
+    with pytest.raises(UsageError) as refused:
+        _ask("agent.id", "ghp_AbCdEf0123456789AbCdEf0123456789AbCd", user=True)
+    assert "ghp_" not in str(refused.value.to_json())
+    assert not layers["user"].exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[context]\nbudget = 400\n", ""),
+        ("[context]\nbudget = 400\nx = 1\n", "[context]\nx = 1\n"),
+        ("[a]\nx = 1\n\n# of context\n[context]\nbudget = 400\n", "[a]\nx = 1\n\n# of context\n"),
+        ("[context]\n# inside\nbudget = 400 # why\n\n[z]\nq = 1\n", "[context]\n# inside\n# why\n\n[z]\nq = 1\n"),
+        ("[context] # mine\nbudget = 400\n", "[context] # mine\n"),
+        ("[context]\r\nbudget = 400\r\n\r\n[z]\r\nq = 1\r\n", "[z]\r\nq = 1\r\n"),
+        ("context.budget = 400 # why\ncontext.x = 1\n", "context.x = 1\n# why\n"),
+        ("context = {budget = 400}\n", ""),
+    ],
+)
+def test_unset_takes_out_a_setting_and_a_section_that_has_nothing_else_and_no_word_of_the_user(layers, before, after):
+    layers["project"].write_bytes(before.encode())
+    assert _ask("context.budget", unset=True).written == str(layers["project"])
+    assert layers["project"].read_bytes().decode() == after
+
+
+@pytest.mark.parametrize("text", [None, "", "[search]\n", "[context]\nx = 1\n", "# mine\n"])
+def test_unset_writes_nothing_where_nothing_is_set_and_says_so(bede, layers, text):
+    if text is not None:
+        layers["project"].write_text(text)
+    found = bede("config", "--unset", "search.engine")
+    assert found.json()["written"] == ""
+    assert "search.engine is not set in" in found.err
+    assert (layers["project"].read_text() if layers["project"].exists() else None) == text
+
+
+def test_the_same_value_again_writes_nothing(layers):
+    assert _ask("context.budget", "500").written
+    assert _ask("context.budget", "500").written == ""
+    assert _one("context.budget") == (500, "project")

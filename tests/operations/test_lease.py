@@ -120,6 +120,22 @@ def test_secrets_stay_out(agent):
     secret = "sk-ant-api03-" + "a1B2c3D4e5" * 9
     got = lease(agent("ann"), "acquire", ["a"], purpose=f"try {secret} out")
     assert secret not in json.dumps(got.to_json())
+    for session, path, to in (
+        (secret, "a", ""),
+        (None, f"src/{secret}.py", ""),
+        (None, f"{secret}/", ""),
+        (None, "a", secret),
+        (None, "a", f"ann/{secret}"),
+    ):
+        window, action = agent("ann", session=session), "handover" if to else "acquire"
+        with pytest.raises((UsageError, NotFound)) as refused:
+            lease(window, action, [path], to=to)
+        assert secret not in json.dumps(refused.value.to_json())
+    with pytest.raises(UsageError, match="a name that looks like a secret"):
+        lease(agent("ann"), "acquire", ["b", f"src/{secret}.py", f"src/{secret}/*.py"], glob=True)
+    assert names(lease(agent("ann"))) == ["a"]
+    for file in (agent("ann").project.folder).iterdir():
+        assert secret.encode() not in file.read_bytes()
     assert "[redacted:" in got.leases[0].purpose
     assert "[redacted:" in tidings(agent("ann"))[0][2]
 
@@ -301,8 +317,13 @@ def test_hand_over_to_whom(agent):
     assert [(one.agent_id, one.session, one.token) for one in got.leases] == [("bob", "s-bob", 2)]
     lease(ann, "acquire", ["b", "c"])
     lease(ann, "acquire", ["d"])
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="2 grants, not one") as several:
         lease(ann, "handover", to="s-bob")
+    assert "bede lease list" in several.value.hint
+    with pytest.raises(UsageError, match="this session holds nothing that covers these paths"):
+        lease(ann, "handover", ["nowhere"], to="s-bob")
+    with pytest.raises(UsageError, match="there is no token, nor a session"):
+        lease(agent("ann", session=""), "handover")
     # Part of what one holds by another token cannot go alone.
     lease(agent("bob"), "release")
     lease(ann, "acquire", ["."])

@@ -165,6 +165,19 @@ def test_status_tells_each_tasks_newest(context, clock):
     assert status(context, limit=2).more
 
 
+def test_status_tells_of_every_task_that_a_context_tells_of(context, clock):
+    said = {"summary": f"a hand-off {SUMMARY}", "learnings": ["it was seen"], "handoff_note": "go on with the tests"}
+    told = {"T-1": store(context, kind="task", task_id="T-1", summary="Write the docs").id}
+    told["T-2"] = store(context, kind="task_handoff", task_id="T-2", **said).id
+    store(context, kind="task", task_id="T-2", summary="Write the tests")
+    store(context, kind="task", task_id="T-3", summary="Write the code")
+    told["T-3"] = _status(context, "T-3", "the newest")
+    assert {item.task_id: item.id for item in status(context).tasks} == told
+    text = context_(context).text
+    tasks = text[text.index("Tasks, newest status") :].partition("\nRecent events")[0]
+    assert all(f"{task} [{identity[:8]}]" in tasks for task, identity in told.items())
+
+
 def test_status_tells_what_fails(context):
     for command, exit_status in (("make a", 1), ("make b", 1), ("make a", 0)):
         store(context, kind="run", command=command, exit_status=exit_status)

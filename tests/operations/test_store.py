@@ -16,6 +16,7 @@ from bede.errors import BedeError, NotFound, Rejected, UsageError
 from bede.operations.fork import fork
 from bede.operations.show import show
 from bede.operations.store import store
+from bede.projections.rows import KINDS
 from bede.repository import log
 
 SUMMARY = "The parser now accepts nested lists of any depth"
@@ -125,6 +126,7 @@ def test_what_is_to_be_invalidated_must_be_a_constraint_that_holds_here(context)
         there = Context(directory=context.directory, branch=branch, agent="tester", repository=context.repository)
         with pytest.raises(Rejected) as refused:
             store(there, kind="discovered_constraint", summary=f"{SUMMARY}!", invalidates=[name], **LONG)
+        assert refused.value.hint
         return refused.value.reason
 
     assert invalidate("0" * 64) == "invalidates_not_found"
@@ -455,3 +457,18 @@ def test_exit_statuses(through_the_shell):
     huge = json.dumps({"summary": "x" * 10_000_000})
     assert through_the_shell("-", stdin=huge).status == 3
     assert through_the_shell("--summary", "x", "--branch", "nowhere").status == 13
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_is_refused_is_told_what_to_do(context, kind):
+    with pytest.raises(Rejected) as refused:
+        store(context, kind=kind)
+    assert "--" in refused.value.hint
+
+
+@pytest.mark.parametrize("text", ["[1]", "[" * 100_000, "not JSON", '{"key": 1, "key": 2}', "[]", '[{"kind": "nope"}]'])
+def test_whoever_writes_what_is_no_memory_is_told_what_one_is(context, tmp_path, text):
+    (tmp_path / "said.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as refused:
+        store(context, from_=tmp_path / "said.json")
+    assert refused.value.hint

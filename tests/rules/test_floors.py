@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 FLOORS: dict[str, float] = {
     "bede": 0,
     "bede_cli": 0,
-    "bede.errors": 0,
+    "bede.errors": 0.1,
     "bede.quick": 0,
     "bede.hints": 0,
     "bede.identity": 1,
-    "bede.redact": 1,
+    "bede.redact": 0,
     "bede.records": 2,
     "bede.config": 2,
     "bede.arbitration": 2,

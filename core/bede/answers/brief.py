@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from bede.answers.views import gist
+from bede.answers.views import gist, told_at
 from bede.identity import timestamp
 from bede.projections.notices import Notice
 from bede.quick import dataclass
@@ -66,7 +66,7 @@ def sentence(event: Event, *, short: bool = False) -> str:
     task = f" {body['task_id']}" if body.get("task_id") else ""
     text = safe("; ".join(part for part in parts if part))
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    when = timestamp(event.happened_at)[:16].replace("T", " ")
+    when = told_at(event)[:16].replace("T", " ") or "some day"
     return f"- {when} {event.actor}{task} [{event.id[:8]}] {text}"
 
 

@@ -49,7 +49,7 @@ class Memory(Record):
 
 @dataclass(frozen=True, slots=True)
 class Line(Record):
-    """One event in a list: who, when, what sort, and its gist."""
+    """One event in a list: who, when, what sort, and its gist. `at` is empty where nobody told a time."""
 
     id: str
     kind: str
@@ -130,7 +130,13 @@ def _json(memory: Memory) -> str:
 def line(event: Event) -> Line:
     """Return an event as one line of a list."""
     task = (event.body or {}).get("task_id", "")
-    return Line(event.id, event.kind, event.actor, timestamp(event.happened_at), task, gist(event))
+    return Line(event.id, event.kind, event.actor, told_at(event), task, gist(event))
+
+
+def told_at(event: Event) -> str:
+    """Return when an event happened; '' where nobody told, as an agent may not have of its turn."""
+    is_untold = event.kind == "turn" and event.body is not None and "at" not in event.body
+    return "" if is_untold or not event.happened_at else timestamp(event.happened_at)
 
 
 def gist(event: Event) -> str:

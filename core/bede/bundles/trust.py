@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from bede.arbitration import public
 from bede.errors import BadSource, Rejected, Unavailable, UsageError, cause
 from bede.exchange.folder import read
 from bede.signing import check_name, load
@@ -66,11 +67,11 @@ def check_peer(name: str) -> str:
     """Return a well-formed name of another machine.
 
     Raises:
-        UsageError: it is not 1 to 40 small letters, digits or hyphens.
+        UsageError: it is not 1 to 40 small letters, digits or hyphens, or looks like a secret.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"not a name for a machine: {name[:80]!r}", hint="use small letters, digits and -, at most 40")
-    return name
+    return public(name)
 
 
 def admit(folder: Path, key: str, asked: Asked) -> str:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from bede.agents.port import Answer
 from bede.errors import Busy, Conflict, Unavailable, UsageError
 from bede.leases import claims, clock, door, intents, telling
-from bede.leases.holding import Holder
+from bede.leases.holding import Holder, public
 from bede.leases.keys import Ground
 
 TYPE_CHECKING = False
@@ -73,12 +73,16 @@ def open_(project: Project) -> door.Door:
 
 
 def _wanted(call: Call, project: Project) -> list[tuple[str, str]]:
-    """Return the keys of the files that are the project's; what lies elsewhere is none of its business."""
+    """Return the keys of the files that are the project's; what lies elsewhere is none of its business.
+
+    Nor is a file whose name looks like a secret: it is edited, and nothing of that is written down.
+    """
     ground = Ground(project.root, project.folder)
     found: dict[tuple[str, str], None] = {}
     for path in call.paths:
         try:
-            found[ground.wanted(path, project.base)] = None
+            resource, scope = ground.wanted(path, project.base)
+            found[public(resource), scope] = None
         except UsageError:
             continue
     return list(found)
@@ -94,8 +98,10 @@ def remember(call: Call, project: Project, said: str, now: clock.Now) -> None:
 
     Where that cannot be written, what there is to tell is told all the same.
     """
+    from bede.redact import redact
+
     with suppress(Busy, Unavailable), open_(project) as connection:
-        where = {"cwd": call.cwd, "transcript": call.transcript}
+        where = {"cwd": redact(call.cwd), "transcript": redact(call.transcript)}
         intents.note_prompt(connection, call.agent, call.session, said, now, **where)
 
 

@@ -32,17 +32,19 @@ def note(agent: str, event: str, error: BaseException, environment: Mapping[str,
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next
-    message = str(error)[:2000]
+    said = {"agent": agent, "event": event, "message": str(error)[:2000]}
     if not isinstance(error, TimeoutError):  # That one is ours, and has no time for more.
         from bede.redact import redact
 
-        message = redact(message)
+        said = {name: redact(text) for name, text in said.items()}
+    elif not (agent + event).translate(dict.fromkeys(map(ord, "-._"))).isalpha():
+        said |= {"agent": "", "event": ""}
     line = {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "agent": agent[:40],
-        "event": event[:40],
+        "agent": said["agent"][:40],
+        "event": said["event"][:40],
         "error": type(error).__name__,
-        "message": message[:300],
+        "message": said["message"][:300],
         "where": f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where else "",
     }
     path = place(environment)

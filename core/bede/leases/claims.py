@@ -22,6 +22,7 @@ from bede.leases.holding import (
     of_session,
     of_token,
     overlapping,
+    public,
     sweep,
     tell,
 )
@@ -108,7 +109,7 @@ def acquire(
     `ticket` is the caller's place in the queue; without one it is a newcomer, and its refusal is left word of.
 
     Raises:
-        UsageError: nothing or too much is wanted, or for too short or long a time.
+        UsageError: nothing or too much is wanted, or for too short or long a time, or a name looks like a secret.
     """
     _check(wanted, ttl)
     sweep(connection, now)
@@ -134,6 +135,8 @@ def _check(wanted: Sequence[Wanted], ttl: int) -> None:
         raise UsageError(f"a lease is for 1 to {MOST} paths, not {len(wanted)}", hint="name a folder, or use a pattern")
     if not SHORTEST <= ttl <= LONGEST:
         raise UsageError("a lease is for 1 second to 24 hours", hint="such as 30s, 15m or 2h")
+    for resource, _scope in wanted:
+        public(resource)
 
 
 def _sort(

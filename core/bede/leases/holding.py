@@ -18,13 +18,46 @@ if TYPE_CHECKING:
 COLUMNS = "resource, scope, token, agent, session, purpose, since, until, boot, ends, ttl"
 #: Characters that an agent's or a session's name may have.
 LONGEST_NAME = 256
+#: Marks in names beside letters and digits; how long a part of one may be that no secret is; what a UUID is made of.
+_MARKS, _SHORT, _UUID = str.maketrans("", "", "/_.-@"), 19, frozenset("0123456789abcdef-")
+
+
+def public(name: str) -> str:
+    """Return a name of a session, an agent or a file that may lie on the disk as it is.
+
+    Raises:
+        UsageError: it looks like a secret.
+    """
+    if not _is_plain(name):
+        from bede.redact import redact
+
+        if (shown := redact(name)) != name:
+            hint = "leases lie on the disk as they are: choose another"
+            raise UsageError(f"a name that looks like a secret: {shown}", hint=hint)
+    return name
+
+
+def _is_plain(name: str) -> bool:
+    """Tell whether a name is surely no secret, so that a hook need not load what knows them; a law holds it to that."""
+    letters = name.translate(_MARKS)
+    if not letters.isascii() or not (letters.isalnum() or not letters):
+        return False
+    if len(name) == 36 and name.count("-") == 4 and _UUID.issuperset(name):
+        return True
+    return all(len(part) <= _SHORT or _is_words(part) for part in name.replace("@", "/").split("/"))
+
+
+def _is_words(part: str) -> bool:
+    """Tell whether a part of a path is made of small letters alone; one vendor's secrets are, and begin so."""
+    bare = part.translate(_MARKS)
+    return bare.isalpha() and bare.islower() and not part.startswith(("hf_", "api_org_"))
 
 
 class Holder:
     """An agent in one of its sessions; `session` is empty where none is known.
 
     Raises:
-        UsageError: a name is missing, too long, or has characters that no name has.
+        UsageError: a name is missing, too long, has characters that no name has, or looks like a secret.
     """
 
     __slots__ = ("agent", "session")
@@ -33,6 +66,7 @@ class Holder:
         for what, name in (("agent", agent), ("session", session)):
             if len(name) > LONGEST_NAME or not name.isprintable() or (what == "agent" and not name):
                 raise UsageError(f"no {what} has such a name: {name[:80]!a}", hint="use letters, digits and ._@:+-")
+            public(name)
         self.agent = agent
         self.session = session
 

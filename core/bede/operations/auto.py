@@ -14,9 +14,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from bede.answers.recall import recall
 from bede.answers.views import Memory, memories
-from bede.arbitration import judge
+from bede.arbitration import judge, public
 from bede.checkouts import Look, changed, look
 from bede.child import Ran, run, undisturbed
+from bede.config import RECALLED
 from bede.context import Context
 from bede.errors import BedeError, Busy, Corrupt, TooNew, Unavailable, UsageError
 from bede.identity import check_task
@@ -24,7 +25,7 @@ from bede.operation import Field, operation
 from bede.projections.memory import Filter, newest
 from bede.quick import dataclass, replace
 from bede.records import Draft, Record
-from bede.redact import redact_value
+from bede.redact import redact, redact_value
 
 #: Exit status when Bede itself fails before the command runs: that of `env`, `timeout` and container runners.
 WRAPPER = 125
@@ -36,7 +37,10 @@ Kind = Literal["run", "status_update", "task_handoff"]
 
 @dataclass(frozen=True, slots=True)
 class AutoResult(Record):
-    """What was recalled, how the command ended, and where that is recorded; `warning` tells why it is not."""
+    """What was recalled, how the command ended, and where that is recorded; `warning` tells why it is not.
+
+    A secret in the command, in a file's name or in a warning is in none of them, as it is not in the record.
+    """
 
     SCHEMA: ClassVar[str] = "auto/1"
     STREAM: ClassVar[str] = "stderr"
@@ -79,7 +83,9 @@ def auto(
     kind: Annotated[Kind, Field("Also store this kind of memory about the run")] = "run",
     handoff_note: Annotated[str, Field("For task_handoff: what to do next")] = "",
     tags: Annotated[list[str] | None, Field("Free words to filter by")] = None,
-    top_k: Annotated[int | None, Field("Most memories recalled of each sort", ge=1, le=100)] = None,
+    top_k: Annotated[
+        int | None, Field("Most memories recalled of each sort", ge=RECALLED.least, le=RECALLED.most)
+    ] = None,
     recall_only: Annotated[bool, Field("Show what would be recalled; run and write nothing")] = False,
     no_recall: Annotated[bool, Field("Run without recalling anything")] = False,
     report: Annotated[Path | None, Field("Write the result as JSON into a file", metavar="FILE")] = None,
@@ -110,9 +116,7 @@ def auto(
         context.say(f"warning: {known.warning}")
     if known.recall and not quiet:
         context.say(known.recall)
-    result = call.run(known)
-    if report:
-        result = _write(context.directory / report, result)
+    result = call.run(known, context.directory / report if report else None)
     if result.warning != known.warning:
         context.say(f"warning: {result.warning}")
     return result
@@ -133,7 +137,7 @@ class _Call:
 
     def check(self) -> None:
         """Refuse what could not be stored afterwards, before anything runs; a project that is not there, too."""
-        check_task(self.task)
+        public(check_task(self.task))
         if self.kind == "task_handoff":
             body = {"task_id": self.task, "summary": "x" * 30, "learnings": ["x"], "handoff_note": self.note}
             judge(self.kind, self.agent, body, 0)
@@ -146,7 +150,7 @@ class _Call:
             task_id=self.task,
             agent_id=self.agent,
             branch="",
-            command=self.command,
+            command=redact_value(tuple(_printable(word) for word in self.command)),
             exit_status=0,
             seconds=0.0,
             recorded="",
@@ -184,15 +188,16 @@ class _Call:
             views = memories(reading, found.seqs, reading.spans(place))
         return replace(empty, branch=branch, recalled=views, recall=found.brief.text if found.seqs else "")
 
-    def run(self, known: AutoResult) -> AutoResult:
-        """Run the command and record it."""
+    def run(self, known: AutoResult, report: Path | None) -> AutoResult:
+        """Run the command, record it, and report it where that was asked for."""
         directory = self.context.directory
         before = look(directory)
         began = self.context.now()
         with _handed_over(known.recall, self.context.project.folder) as file:
             ran = run(self.command, environment=self._environment(known, file), directory=directory)
         with undisturbed():
-            return self._ended(known, ran, began, before)
+            ended = self._ended(known, ran, began, before)
+            return _write(report, ended) if report else ended
 
     def _ended(self, known: AutoResult, ran: Ran, began: int, before: Look | None) -> AutoResult:
         """Record how the command ended; what cannot be recorded is a warning."""
@@ -202,7 +207,7 @@ class _Call:
             known,
             exit_status=ran.exit_status,
             seconds=round(ran.seconds, 3),
-            files=moved.files if moved else (),
+            files=redact_value(moved.files) if moved else (),
             more_files=moved.more if moved else 0,
             commit_before=moved.before if moved else "",
             commit_after=moved.after if moved else "",
@@ -227,7 +232,7 @@ class _Call:
             "task_id": self.task,
             "run_id": result.run_id,
             "summary": self.summary,
-            "command": [_printable(word) for word in self.command],
+            "command": list(result.command),
             "exit_status": ran.exit_status,
             "signal": ran.signal,
             "seconds": result.seconds,
@@ -269,7 +274,7 @@ class _Call:
 
 
 def _joined(*warnings: str) -> str:
-    return "; ".join(warning for warning in warnings if warning)
+    return redact("; ".join(warning for warning in warnings if warning))
 
 
 def _printable(word: str) -> str:
@@ -308,8 +313,9 @@ def _sweep(folder: Path) -> None:
 
 
 def _write(path: Path, result: AutoResult) -> AutoResult:
+    """Write a report; a name of a file that is no UTF-8 is in it as well as JSON can say it."""
     try:
-        path.write_text(json.dumps(result.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
-    except (OSError, UnicodeEncodeError) as error:
+        path.write_bytes(json.dumps(result.to_json(), ensure_ascii=False).encode(errors="replace") + b"\n")
+    except OSError as error:
         return replace(result, warning=_joined(result.warning, f"the report could not be written to {path}: {error}"))
     return result

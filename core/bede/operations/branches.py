@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bede.answers.views import gist
+from bede.answers.views import gist, told_at
 from bede.context import Context
-from bede.identity import timestamp
 from bede.operation import Field, operation
 from bede.quick import dataclass
 from bede.records import Record
@@ -66,7 +65,7 @@ def branches(
                     events=sum(seen.values()),
                     ahead=sum(end - start + 1 for _, start, end in beyond(seen, here)),
                     behind=sum(end - start + 1 for _, start, end in beyond(here, seen)),
-                    at=timestamp(tip.happened_at),
+                    at=told_at(tip),
                     agent_id=tip.actor,
                     summary=gist(tip),
                 )

@@ -33,6 +33,21 @@ class Verb(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Door(Record):
+    """What can be called as a verb is, but is none: it speaks as others agreed, and has no schemas of ours."""
+
+    name: str
+    summary: str
+
+
+#: A test holds them against the command line, which is not known here.
+DOORS = (
+    Door("serve", "Serve this project's memory to an agent over MCP, on standard input and output"),
+    Door("hook", "Answer an agent's hook: its JSON on standard input, one JSON document back, exit status 0"),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Exit(Record):
     """An exit status and what it means."""
 
@@ -44,7 +59,11 @@ class Exit(Record):
 
 @dataclass(frozen=True, slots=True)
 class CapabilitiesResult(Record):
-    """Everything a program needs to know before it calls."""
+    """Everything a program needs to know before it calls.
+
+    `doors` are called like verbs and have no schemas; `error_schema` is that of the object which every failure is told
+    with.
+    """
 
     SCHEMA: ClassVar[str] = "capabilities/1"
 
@@ -55,6 +74,8 @@ class CapabilitiesResult(Record):
     settings: dict[str, str]
     exit_statuses: tuple[Exit, ...]
     verbs: tuple[Verb, ...]
+    doors: tuple[Door, ...]
+    error_schema: dict[str, Any]
 
 
 @operation(effect="host", idempotent=True)
@@ -67,6 +88,8 @@ def capabilities(
 
     Needs no project.
     """
+    from bede.schemas import ERROR
+
     return CapabilitiesResult(
         versions={
             "bede": bede.__version__,
@@ -81,6 +104,8 @@ def capabilities(
             Exit(kind.exit_status, kind.code, kind.retryable, (kind.__doc__ or "").strip()) for kind in ERRORS
         ),
         verbs=_verbs(schemas),
+        doors=DOORS,
+        error_schema=ERROR if schemas else {},
     )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from bede.answers.brief import compose, inside
 from bede.answers.folding import sections
 from bede.answers.working import at_work
+from bede.config import CONTEXT
 from bede.context import Context
 from bede.engines import tokens
 from bede.errors import UsageError
@@ -38,7 +39,9 @@ class ContextResult(Record):
 def context(
     context: Context,
     *,
-    budget: Annotated[int | None, Field("Most tokens of the answer, all of it counted", ge=400, le=200_000)] = None,
+    budget: Annotated[
+        int | None, Field("Most tokens of the answer, all of it counted", ge=CONTEXT.least, le=CONTEXT.most)
+    ] = None,
     at: Annotated[str | None, Field("Branch or event to look from")] = None,
     recent: Annotated[int, Field("Most recent events shown", ge=0, le=200)] = 12,
 ) -> ContextResult:

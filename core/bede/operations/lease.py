@@ -295,8 +295,12 @@ def _only_token(reading: Reading, holder: Holder, wanted: Sequence[tuple[str, st
         if not wanted or any(scopes.covers(lease.resource, lease.scope, *item) for item in wanted)
     ]
     tokens = {lease.token for lease in leases}
-    if len(tokens) != 1:
-        raise UsageError(f"that is {len(tokens)} grants, not one", hint="give the token of one; 'bede lease list'")
+    hint = "give the token of one; 'bede lease list' shows them, and whose they are"
+    if len(tokens) > 1:
+        raise UsageError(f"those are {len(tokens)} grants, not one", hint=hint)
+    if not tokens:
+        whose = "this session holds nothing" if holder.session else "there is no token, nor a session that holds one"
+        raise UsageError(whose + (" that covers these paths" if wanted else ""), hint=hint)
     return tokens.pop()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
+from bede.answers.views import told_at
 from bede.context import Context
-from bede.identity import timestamp
 from bede.operation import Field, operation
 from bede.projections.memory import endings
 from bede.quick import dataclass
@@ -18,7 +18,10 @@ _EVERYWHERE = ("session", "turn", "rewind")
 
 @dataclass(frozen=True, slots=True)
 class ShowResult(Record):
-    """An event with all it says, where it lies, and what became of it on the branch."""
+    """An event with all it says, where it lies, and what became of it on the branch.
+
+    `at` is when it happened, and empty where nobody told: a time that an agent did not write is no time.
+    """
 
     SCHEMA: ClassVar[str] = "show/1"
 
@@ -53,7 +56,7 @@ def show(
             id=event.id,
             kind=event.kind,
             agent_id=event.actor,
-            at=timestamp(event.happened_at),
+            at=told_at(event),
             parents=tuple(parents[seq].id for seq in event.parents),
             branches=_seen_by(reading, place.line, place.position),
             status=status,

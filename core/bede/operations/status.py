@@ -35,7 +35,7 @@ class Versions(Record):
 
 @dataclass(frozen=True, slots=True)
 class Session(Record):
-    """A session of an agent, and when the last of it that is here was said."""
+    """A session of an agent, and when the last of it that is here was said; empty where its agent wrote no time."""
 
     agent: str
     session: str
@@ -46,7 +46,8 @@ class Session(Record):
 class StatusResult(Record):
     """The newest active status of each task, newest first, and the memory's health in one line.
 
-    `sessions` counts agents' sessions that were taken in; `newest_session` is the one that was last.
+    Of a task without a status there is its hand-off, else the task itself. `sessions` counts agents' sessions that were
+    taken in; `newest_session` is the one that was at work last.
     """
 
     SCHEMA: ClassVar[str] = "status/1"
@@ -80,11 +81,11 @@ def status(
         place = context.look(reading, at)
         seen = reading.spans(place)
         state = state_at(reading.connection, place.line, place.position)
-        newest = sorted((entry[1] for entry in state["tasks"].values() if entry[1]), reverse=True)
+        newest = sorted({entry[1] or entry[2] or entry[0] for entry in state["tasks"].values()}, reverse=True)
         failing = sorted((entry[1] for entry in state["blockers"].values()), reverse=True)
         project, counts = reading.project(), reading.counts()
-        # Each is a ref, so that no room about sessions is entered for the sake of a line.
-        sessions = [seq for ref, seq in reading.refs().items() if ref.startswith("sessions/")]
+        # Each is a ref, so that the room about sessions is entered only where there are some.
+        sessions = sum(ref.startswith("sessions/") for ref in reading.refs())
         return StatusResult(
             project_id=project["uuid"],
             name=context.project.root.name,
@@ -99,15 +100,19 @@ def status(
             operations=counts["operations"],
             branches=counts["refs"],
             versions=_versions(project, context.repository.read_only),
-            sessions=len(sessions),
-            newest_session=_session(reading, max(sessions)) if sessions else None,
+            sessions=sessions,
+            newest_session=_newest(reading) if sessions else None,
         )
 
 
-def _session(reading: Reading, seq: int) -> Session:
-    """Return the session that an event tells of; what was purged tells no name."""
-    event = reading.load([seq])[seq]
-    return Session(event.actor, str((event.body or {}).get("session", "")), timestamp(event.happened_at))
+def _newest(reading: Reading) -> Session | None:
+    from bede.projections import sessions
+
+    found = sessions.latest(reading.connection)
+    if found is None:
+        return None
+    agent, name, last = found
+    return Session(agent, name, timestamp(last) if last is not None else "")
 
 
 def _health(reading: Reading, state: State, events: int) -> str:

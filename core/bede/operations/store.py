@@ -114,7 +114,8 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
         whole = _parsed(text)
         yield from enumerate(whole if isinstance(whole, list) else [whole], start=1)
     except RecursionError as error:
-        raise UsageError("the JSON is nested too deep") from error
+        hint = "a memory is one object of texts, and of arrays of texts"
+        raise UsageError("the JSON is nested too deep", hint=hint) from error
     except ValueError:
         for number, line in enumerate(text.splitlines(), start=1):
             if line.strip():
@@ -140,7 +141,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_fields(item: Any, number: int) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise UsageError(f"object {number} is not a JSON object")
+        raise UsageError(f"object {number} is not a JSON object", hint="write one object a line, or an array of them")
     wrong = list(_wrong(item))
     if wrong:
         more = [f"and {len(wrong) - _TOLD} more"] if len(wrong) > _TOLD else []
@@ -304,9 +305,10 @@ def _constraint(reading: Reading, seen: Spans, name: str) -> str:
         _refuse_missing(name, "it is on another branch")
     event = reading.load([place.seq])[place.seq]
     if event.kind != "discovered_constraint":
-        refuse("invalidates_kind_mismatch", f"{name} is a {event.kind}, not a discovered_constraint")
+        hint = "'bede search --kind discovered_constraint' shows their ids"
+        refuse("invalidates_kind_mismatch", f"{name} is a {event.kind}, not a discovered_constraint", hint)
     if place.seq in endings(reading.connection, [place.seq], seen):
-        refuse("invalidates_not_active", f"{name} does not hold any more already")
+        refuse("invalidates_not_active", f"{name} does not hold any more already", "leave it out of 'invalidates'")
     return event.id
 
 

@@ -321,14 +321,30 @@ def where(wanted: Wanted) -> tuple[str, list[Any]]:
 
 
 def newest(connection: sqlite3.Connection, wanted: Wanted, limit: int) -> list[int]:
-    """Return the newest turns, newest first; those without a time count as old as their session's last."""
+    """Return the newest turns, newest first; those without a time count as old as their session's last.
+
+    Time tells where turns of each session stand, and how many; the session tells which ones, and in what order.
+    """
     clause, values = where(wanted)
+    found = f"FROM turn t JOIN session s ON s.id = t.session WHERE t.size > 0{clause}"
     rows = connection.execute(
-        "SELECT t.id FROM turn t JOIN session s ON s.id = t.session"
-        f" WHERE t.size > 0{clause} ORDER BY coalesce(t.at, s.last, 0) DESC, t.session DESC, t.n DESC LIMIT ?",
+        f"SELECT t.session {found} ORDER BY coalesce(t.at, s.last, 0) DESC, t.session DESC, t.n DESC LIMIT ?",
         (*values, limit),
     )
-    return [turn for (turn,) in rows]
+    places = [session for (session,) in rows]
+    last = f"SELECT t.id {found} AND t.session = ? ORDER BY t.n DESC LIMIT ?"
+    own = {
+        session: iter(connection.execute(last, (*values, session, count)).fetchall())
+        for session, count in Counter(places).items()
+    }
+    return [next(own[session])[0] for session in places]
+
+
+def latest(connection: sqlite3.Connection) -> tuple[str, str, int | None] | None:
+    """Return agent, name and last time of the session that was at work last; those that tell no time come last."""
+    query = "SELECT agent, name, last FROM session ORDER BY last DESC, id DESC LIMIT 1"
+    found: tuple[str, str, int | None] | None = connection.execute(query).fetchone()
+    return found
 
 
 def changes(
