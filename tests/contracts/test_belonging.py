@@ -27,7 +27,7 @@ from contracts.written import (
 
 from bede.context import Context
 from bede.intake import belonging, sorting
-from bede.intake.belonging import Roots
+from bede.intake.belonging import Roots, worktrees
 from bede.operations.init import init
 
 
@@ -254,12 +254,35 @@ def test_a_worktree_is_the_projects_also_when_it_is_gone(home, checkout, context
     assert names(context) == ["s", "t"]
 
 
+@pytest.mark.parametrize(
+    ("told", "cwd"),
+    [
+        ("../../../../tree/.git", "{above}/tree/src"),
+        ("../../../../far/away/tree/.git", "{above}/far/away/tree"),
+        ("../../../in/tree/.git", "{above}/work/in/tree"),
+        ("{above}/tree/.git", "{above}/tree/src"),
+        ("C:/code/tree/.git", "C:\\code\\tree\\src"),
+        ("/mnt/c/code/tree/.git", "/mnt/c/code/tree/src"),
+    ],
+)
+def test_a_worktree_is_where_git_says_from_where_it_says_it(told, cwd, tmp_path):
+    """Git writes the path from its own folder on when it is told to."""
+    entry = tmp_path / "work" / ".git" / "worktrees" / "tree"
+    entry.mkdir(parents=True)
+    (entry / "gitdir").write_text(told.format(above=tmp_path.as_posix()) + "\n")
+    _, found = worktrees(tmp_path / "work")
+    roots = Roots([("ours", [found])])
+    assert roots.holder(cwd.format(above=tmp_path)) == "ours"
+    assert roots.holder(str(tmp_path / "work" / "src")) is roots.holder(str(Path.cwd())) is None
+
+
 def test_a_worktree_that_is_known_later_brings_what_was_put_aside(home, checkout, context, tmp_path):
     """The file does not change; whose it is does."""
     tree = tmp_path / "tree"
     place(home, "s").write_bytes(session("s", tree, 2))
     assert take(context).files == {"foreign": 1}
-    assert take(context).files == {"unchanged": 1}
+    again = take(context)
+    assert (again.files, again.records) == ({"foreign": 1}, 0)
     _git(checkout, "worktree", "add", "-q", str(tree))
     assert take(context).turns == {"new": 2}
     assert texts(context) == heard("s", 1, 2)
@@ -279,6 +302,24 @@ def test_a_project_within_a_project_has_its_own(home, project, context, clock):
 
 def _roots(*roots: str) -> Roots:
     return Roots((root, (Path(root),)) for root in roots)
+
+
+@pytest.mark.parametrize(
+    ("inner", "cwd"),
+    [
+        ("/mnt/c/proj/sub", "/mnt/c/proj/sub/x"),
+        ("/mnt/c/proj/sub", r"C:\proj\sub"),
+        ("/mnt/c/proj/sub", r"\\?\c:\proj\sub\x"),
+        ("/mnt/c/proj/sub", "C:/proj/sub/x"),
+    ],
+)
+def test_a_project_within_has_its_own_under_whatever_name(inner, cwd, monkeypatch):
+    real = os.path.isfile
+    found = f"{inner}/.bede/bede.db"
+    monkeypatch.setattr("os.path.isfile", lambda path: str(path) == found or real(path))
+    assert _roots("/mnt/c/proj").holder(cwd) is None
+    assert _roots("/mnt/c/proj", inner).holder(cwd) == inner
+    assert _roots("/mnt/c/proj").holder(cwd.replace("sub", "other")) == "/mnt/c/proj"
 
 
 def test_the_root_of_the_disk_holds_everything_that_no_nearer_project_does():

@@ -53,7 +53,8 @@ def test_a_foreign_file_costs_its_path_and_what_it_looks_like(home, project, con
         _at(path, clock, 2)
     assert take(context).files == {"foreign": 40}
     assert max(_rows(context).values()) - len(str(path)) < 200
-    assert take(context).files == {"unchanged": 40}
+    again = take(context)
+    assert (again.files, again.records) == ({"foreign": 40}, 0)
     assert "word 1" not in states(context)
 
 
@@ -69,10 +70,11 @@ def test_a_file_that_is_still_written_is_read_on_until_it_rests(home, project, c
     _at(path, clock, 0.25)
     assert take(context).records == 1
     clock.at += int(2 * DAY * 1e6)
-    assert take(context).files == {"unchanged": 1}
+    assert take(context).records == 0
     known = _known(context, path)
     assert (known.state, known.mark.keys() & {"offset", "head"}) == ({}, set())
-    assert take(context).files == {"unchanged": 1}
+    again = take(context)
+    assert (again.files, again.records) == ({"foreign": 1}, 0)
 
 
 def test_a_file_that_rested_is_read_anew_when_it_changes(home, project, context, clock):
@@ -103,7 +105,8 @@ def test_rows_of_before_go_on_and_become_small(home, project, context, clock):
             row = (json.dumps(known.mark), zlib.compress(json.dumps(known.state).encode(), 1), os.fsencode(path))
             writing.connection.execute("UPDATE cursor SET mark = ?, state = ? WHERE path = ?", row)
             assert cursors.find(writing.connection, path) == known
-    assert take(context).files == {"unchanged": 2}
+    again = take(context)
+    assert (again.files, again.records) == ({"foreign": 1, "unchanged": 1}, 0)
     with ours.open("ab") as out:
         out.write(session("ours", project, 1, start=5))
     before = _rows(context)["theirs"]
@@ -140,3 +143,59 @@ def test_what_a_mixed_file_says_of_others_is_not_kept(home, project, context):
         out.write(session("ours", project, 1, start=2) + session("theirs", "/somewhere/else", 1, start=2))
     assert take(context).turns["new"] == 1
     assert b"theirs is open" not in whole(context)
+
+
+SECRETS = [f"ghp_{number}a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R" for number in range(2)]
+
+
+def _paths(context: Context) -> list[bytes]:
+    with context.repository.snapshot() as reading:
+        return [path for (path,) in reading.connection.execute("SELECT path FROM cursor ORDER BY path")]
+
+
+@pytest.mark.parametrize("where", ["folder", "file"])
+def test_a_secret_in_a_path_is_not_written_down(where, home, project, context):
+    """Two that differ in nothing else are two, and each is read on where it was left."""
+    names = [(f"s{n}", secret) if where == "folder" else (secret, "-w") for n, secret in enumerate(SECRETS)]
+    files = [place(home, stem, slug) for stem, slug in names]
+    for number, path in enumerate(files):
+        path.write_bytes(session(f"s{number}", project, 2))
+    assert take(context).turns == {"new": 4}
+    again = take(context)
+    assert (again.files, again.records) == ({"unchanged": 2}, 0)
+    for number, path in enumerate(files):
+        with path.open("ab") as out:
+            out.write(session(f"s{number}", project, 1, start=3))
+    assert (last := take(context)).records == 2 and last.turns["new"] == 2
+    assert texts(context) == heard("s0", 1, 2, 3) + heard("s1", 1, 2, 3)
+    assert len(_paths(context)) == 2
+    assert not any(secret.encode() in whole(context) for secret in SECRETS)
+
+
+def test_what_stands_for_a_path_is_each_projects_own(home, project, context, tmp_path):
+    """Who has one project's rows and a guess cannot try it without that project's secret."""
+    (tmp_path / "other").mkdir()
+    place(home, SECRETS[0]).write_bytes(session("s", project, 2))
+    take(context)
+    with closing(Context(directory=tmp_path / "other")) as other:
+        init(other)
+        take(other)
+        assert len(_paths(other)) == 1
+        assert _paths(other) != _paths(context)
+
+
+def test_a_row_of_before_that_tells_a_secret_goes_when_its_file_is_read_on(home, project, context):
+    path = place(home, SECRETS[0])
+    path.write_bytes(session("s", project, 2))
+    take(context)
+    with context.repository.write("ingest", "test", 1) as writing:
+        known = cursors.find(writing.connection, path)
+        row = (json.dumps(known.mark), zlib.compress(json.dumps(known.state).encode(), 1), os.fsencode(path))
+        writing.connection.execute("UPDATE cursor SET mark = ?, state = ?, path = ?", row)
+    assert take(context).files == {"unchanged": 1}
+    with path.open("ab") as out:
+        out.write(session("s", project, 1, start=3))
+    assert take(context).records == 1
+    assert texts(context) == heard("s", 1, 2, 3)
+    assert len(_paths(context)) == 1
+    assert os.fsencode(path) not in _paths(context)

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from contracts.written import NAMES, codex, identity, lines, place, session, take, texts
 
+from bede.intake import escrow
+from bede.sources import foreign
 from bede.sources.cursor import slug
 
 pytest.importorskip("zstandard", reason="compressed transcripts need zstandard")
@@ -278,3 +280,180 @@ def test_what_changes_beside_a_file_changes_beside_its_copy(home, project, conte
     raw = project / ".bede" / "raw"
     assert [json.loads(path.read_text())["text"] for path in raw.rglob("prt_4.json")] == ["it goes on"]
     assert not list(raw.rglob("*.new"))
+
+
+def _held(raw: Path) -> dict[Path, bytes]:
+    return {path.relative_to(raw): _plain(path) for path in raw.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("leave", LEFT, ids=lambda leave: leave.__name__.strip("_"))
+def test_what_was_read_before_is_copied_when_that_is_asked_for(leave, home, project, context):
+    """Of what was taken in without copies, and of what lost them: all, and nothing is read for it a second time."""
+    leave(home, project)
+    raw = project / ".bede" / "raw"
+    take(context)
+    assert not raw.exists()
+    result = take(context, keep_raw=True)
+    assert (result.files.keys(), result.turns, result.records) == ({"unchanged"}, {}, 0)
+    first = _held(raw)
+    shutil.rmtree(raw)
+    take(context, keep_raw=True, again=True)
+    assert _held(raw) == first != {}
+    shutil.rmtree(raw)
+    take(context)
+    assert not raw.exists(), "nobody asked"
+    assert take(context, keep_raw=True).files.keys() == {"unchanged"}
+    assert _held(raw) == first
+
+
+def test_the_copy_of_one_session_of_a_database_is_made_again_alone(home, project, context):
+    _opencode_database(home, project)
+    path = home / ".local/share/opencode/opencode.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE session SET directory = ? WHERE id = 'ses_3'", (str(project),))
+    take(context, keep_raw=True)
+    raw = project / ".bede" / "raw"
+    first, (one, _) = _held(raw), sorted(raw.rglob("*.db.zst"))
+    before = {place: place.stat().st_ino for place in raw.rglob("*") if place.is_file() and place != one}
+    one.unlink()
+    take(context, keep_raw=True)
+    assert _held(raw) == first
+    assert {place: place.stat().st_ino for place in before} == before
+
+
+class _Killed(BaseException):
+    """Ends a run as a signal does."""
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_run_that_is_stopped_right_after_a_copy_grew_doubles_nothing(agent, home, project, context, monkeypatch):
+    """What tells how far a copy reaches is written with others' cursors, much later."""
+    (_claude if agent == "claude" else _codex)(home, project)
+    (path,) = (path for path in home.rglob("*.jsonl") if path.is_file())
+    whole = path.read_bytes()
+    at = whole.index(b"\n", len(whole) // 2) + 1
+    path.write_bytes(whole[:at])
+    take(context, keep_raw=True)
+    path.write_bytes(whole)
+
+    def killed(self, *asked):
+        keep(self, *asked)
+        raise _Killed
+
+    keep = escrow.Escrow.keep
+    with monkeypatch.context() as patch, pytest.raises(_Killed):
+        patch.setattr(escrow.Escrow, "keep", killed)
+        take(context, keep_raw=True)
+    take(context, keep_raw=True)
+    (copy,) = (project / ".bede" / "raw").rglob("*.zst")
+    assert _plain(copy) == whole
+    with path.open("ab") as file:
+        file.write(whole[at:])
+    take(context, keep_raw=True)
+    assert _plain(copy) == whole + whole[at:]
+
+
+@pytest.mark.parametrize("cut", [1, 30, 10_000])
+def test_a_copy_that_lost_its_end_is_made_again(cut, home, project, context):
+    _claude(home, project)
+    (path,) = home.rglob("*.jsonl")
+    take(context, keep_raw=True)
+    (copy,) = (project / ".bede" / "raw").rglob("*.zst")
+    copy.write_bytes(copy.read_bytes()[:-cut])
+    with path.open("ab") as file:
+        file.write(session("s", project, 2, start=9))
+    take(context, keep_raw=True)
+    assert _plain(copy) == path.read_bytes()
+
+
+def test_of_a_secret_in_names_nothing_is_left_and_two_files_stay_two(home, project, context, tmp_path):
+    folders = [f"-home-{TOKEN}-shop", f"-home-{TOKEN[:-1]}9-shop"]
+    for number, folder in enumerate(folders):
+        path = home / ".claude/projects" / folder / f"{number}.jsonl"
+        _put(path, session(f"s{number}", project, 2))
+    take(context, keep_raw=True)
+    raw = project / ".bede" / "raw"
+    assert not [path for path in raw.rglob("*") if "ghp_" in str(path)]
+    own = escrow.Escrow(tmp_path, b"x" * 32)
+    one, other = (own.place("claude-code", Path("/h", each, "s.jsonl")) for each in folders)
+    assert one != other
+    assert one.parts[-2:] == other.parts[-2:] == ("-home-_redacted_github-token_-shop", "s.jsonl.zst")
+    assert one != escrow.Escrow(tmp_path, b"y" * 32).place("claude-code", Path("/h", folders[0], "s.jsonl"))
+    assert escrow.Escrow(tmp_path).place("claude-code", Path("/h", TOKEN + ".jsonl")).name.endswith(".jsonl.zst")
+
+
+@pytest.mark.parametrize("leave", [_opencode_database, _cursor_database])
+def test_for_copies_of_its_sessions_a_database_is_opened_once(leave, home, project, context, monkeypatch):
+    """One that lies at rest in its log's mode cannot be read in place."""
+    leave(home, project)
+    (path,) = (*home.rglob("opencode.db"), *home.rglob("globalStorage/state.vscdb"))
+    copied: list[Path] = []
+    monkeypatch.setattr(foreign, "_copy", lambda file, to, copy=foreign._copy: (copied.append(file), copy(file, to)))
+    counts = []
+    for more in range(3):
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("PRAGMA journal_mode = WAL")
+            for table in ("session", "message", "part", "cursorDiskKV"):
+                for row in database.execute("SELECT * FROM sqlite_master WHERE name = ?", (table,)).fetchall():
+                    told = database.execute(f"SELECT * FROM {row[1]}").fetchall()
+                    for each in told if more else ():
+                        renamed = (str(held).replace("ses_2", f"ses_{more}2") for held in each)
+                        values = [text.replace("c1", f"c1{more}") for text in renamed]
+                        database.execute(f"INSERT INTO {row[1]} VALUES ({', '.join('?' * len(each))})", values)
+        copied.clear()
+        shutil.rmtree(project / ".bede" / "raw", ignore_errors=True)
+        take(context, keep_raw=True, again=True)
+        counts.append((copied.count(path), len(list((project / ".bede" / "raw").rglob("*db.zst")))))
+    assert len({count for count, _ in counts}) == 1
+    assert counts[0][0] > 0
+    assert counts[0][1] < counts[2][1]
+
+
+def _patched(home: Path, project: Path, lines_: list[str]) -> None:
+    record = json.loads(session("s", project, 1).splitlines()[0])
+    record["toolUseResult"] = {"structuredPatch": [{"lines": lines_}]}
+    place(home, "s").write_bytes(session("s", project, 2, start=2) + lines([record]))
+
+
+def _chatted(home: Path, project: Path, pieces: list[str]) -> None:
+    _code(home, project)
+    log = next(home.rglob("v2.jsonl"))
+    added = [{"kind": 2, "k": ["requests", 0, "response"], "v": [{"value": piece}]} for piece in pieces]
+    log.write_bytes(log.read_bytes() + lines(added))
+
+
+def _typed(home: Path, project: Path, pieces: list[str]) -> None:
+    said = "user:\n<user_query>\nhere\n" + "\n".join(pieces) + "\n</user_query>\n\nassistant:\nfine\n"
+    _put(home / f".cursor/projects/{slug(str(project))}/agent-transcripts/one.txt", said.encode())
+    _put(home / ".config/Cursor/User/workspaceStorage/a/workspace.json", {"folder": project.as_uri()})
+
+
+_BODY = [f"MII{number}{'aB3dE6gH' * 7}" for number in range(6)]
+KEY = ["-----BEGIN " + "RSA PRIVATE KEY-----", *_BODY, "-----END " + "RSA PRIVATE KEY-----"]
+
+
+@pytest.mark.parametrize(
+    ("leave", "pieces"),
+    [
+        (_patched, [f"+{line}" for line in KEY]),
+        (_chatted, [f"{line}\n" for line in KEY]),
+        (_chatted, ["key " + TOKEN[:20], TOKEN[20:] + " end"]),
+        (_typed, KEY),
+    ],
+)
+def test_what_is_a_secret_once_it_is_read_is_in_no_copy(leave, pieces, home, project, context, tmp_path, clock):
+    """And what is built again of the copies says the same."""
+    leave(home, project, pieces)
+    take(context, keep_raw=True)
+    raw = project / ".bede" / "raw"
+    told = b"".join(_held(raw).values())
+    assert not any(part in told for part in (b"aB3dE6gH", TOKEN[:20].encode(), TOKEN[20:].encode()))
+    from bede.context import Context
+    from bede.operations.ingest import ingest
+    from bede.operations.init import init
+
+    (tmp_path / "new").mkdir()
+    with closing(Context(directory=tmp_path / "new", clock=clock, agent="other")) as other:
+        init(other)
+        assert ingest(other, path=list(raw.rglob("*.zst"))).unreadable == ()
+        assert texts(other) == texts(context)

@@ -21,12 +21,13 @@ from contracts.written import (
     place,
     said,
     session,
+    states,
     take,
     texts,
     whole_again,
 )
 
-from bede.intake import escrow, files
+from bede.intake import escrow, files, sifting
 from bede.repository import cursors
 
 zstandard = pytest.importorskip("zstandard", reason="compressed transcripts need zstandard")
@@ -146,6 +147,22 @@ def test_rewritten_in_the_middle_alone(home, project, context):
     assert "wort 31 of s" in texts(context)
 
 
+def test_a_longer_file_in_its_place_is_read_from_its_beginning(home, project, context):
+    """As programs save: written beside, then renamed. Both ends of what was read are the same as before."""
+    path = place(home, "s")
+    data = session("s", project, 60)
+    path.write_bytes(data)
+    take(context)
+    old, new = lines([said("s", 31, "word 31 of s", project)]), lines([said("s", 31, "wort 31 of s", project)])
+    assert data.count(old) == 1
+    assert 4096 < data.index(old) < len(data) - 2 * 4096
+    beside = path.with_suffix(".new")
+    beside.write_bytes(data.replace(old, new) + session("s", project, 61)[len(data) :])
+    beside.replace(path)
+    take(context)
+    assert {"wort 31 of s", "word 61 of s"} <= set(texts(context))
+
+
 def test_rewritten_with_other_keys_says_nothing_twice(home, project, context):
     path = place(home, "s")
     path.write_bytes(session("s", project, 4))
@@ -226,6 +243,62 @@ def test_whole_records_of_a_compressed_file_without_its_end_are_taken(home, proj
     path.write_bytes(whole + second[: len(second) // 2])
     assert take(context).problems == {"unfinished": 1}
     assert texts(context) == [f"codex {number}" for number in range(1, 6)]
+
+
+def _gemini(project: Path, count: int) -> bytes:
+    words = [{"id": f"m{number}", "timestamp": "2026-01-01T00:00:01Z", "type": "user", "content": f"gem {number}"}
+             for number in range(1, count + 1)]  # fmt: skip
+    times = {"startTime": "2026-01-01T00:00:00Z", "lastUpdated": "2026-01-01T00:01:00Z"}
+    return json.dumps({"sessionId": identity("g"), "projectHash": "x", **times, "messages": words}).encode()
+
+
+def _cursor(project: Path, count: int) -> bytes:
+    return "".join(f"user:\n<user_query>\ngem {number}\n</user_query>\n" for number in range(1, count + 1)).encode()
+
+
+def _cuts(whole: bytes) -> dict[str, bytes]:
+    """Return beginnings of a compressed file: what comes out of each of them is nothing, or looks as if it were all."""
+    stream = zstandard.ZstdCompressor().compressobj()
+    flushed = stream.compress(whole) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    packed = zstandard.compress(whole)
+    sizes = {f"{size} bytes": packed[:size] for size in (1, 3, 4, 5, len(packed) // 2, len(packed) - 1)}
+    return {**sizes, "all, but for the end": flushed, "a second one begins": packed + packed[:9]}
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        (f".cursor/projects/p/agent-transcripts/{identity('g')}.txt.zst", _cursor),
+        (f".gemini/tmp/{'a' * 64}/chats/session-2026-01-01T00-00-{identity('g')[:8]}.json.zst", _gemini),
+    ],
+    ids=["cursor", "gemini"],
+)
+def test_of_a_compressed_document_without_its_end_nothing_is_read(name, written, home, project, context):
+    """It is told what is missing; what is known stays; the whole one is taken."""
+    path = home / name
+    path.parent.mkdir(parents=True)
+
+    def cut(count: int) -> None:
+        for data in _cuts(written(project, count)).values():
+            path.write_bytes(data)
+            result = take(context, path=[path])
+            assert (result.files, result.turns, result.problems) == ({"unreadable": 1}, {}, {})
+            (told,) = result.unreadable
+            assert (told.path, told.code) == (str(path), "bad_source")
+            assert "its end is missing; it is taken once it is whole" in told.message
+
+    cut(3)
+    path.write_bytes(zstandard.compress(written(project, 3)))
+    assert take(context, path=[path]).turns == {"new": 3}
+    first = texts(context)
+    assert [text.strip() for text in first] == ["gem 1", "gem 2", "gem 3"]
+    known = states(context)
+    cut(2)
+    cut(5)
+    assert (texts(context), states(context)) == (first, known)
+    path.write_bytes(zstandard.compress(written(project, 5)))
+    assert take(context, path=[path]).turns["new"] == 2
+    assert [text.strip() for text in texts(context)] == [f"gem {number}" for number in range(1, 6)]
 
 
 @pytest.mark.parametrize("size", [0, 1, 700_000])
@@ -416,7 +489,7 @@ def test_a_cursor_holds_a_turn_of_any_size(context):
 
 
 def test_a_raw_copy_has_of_a_line_that_is_too_long_its_end(home, project, monkeypatch, tmp_path):
-    monkeypatch.setattr(escrow, "LONGEST", 50)
+    monkeypatch.setattr(sifting, "LONGEST", 50)
     path = place(home, "s")
     path.write_bytes(b"one\n" + b"x" * 50 + b"\n" + b"y" * 120 + b"\n" + b"z" * 49 + b"\nlast\n" + b"w" * 60)
     copies = escrow.Escrow(tmp_path / "raw")
@@ -435,7 +508,7 @@ def test_twenty_thousand_small_files(home, project, context):
     assert first.files == {"read": 20, "foreign": 19_980}
     assert len(names(context)) == 20
     again = take(context)
-    assert (again.files, again.records) == ({"unchanged": 20_000}, 0)
+    assert (again.files, again.records) == ({"foreign": 19_980, "unchanged": 20}, 0)
 
 
 def test_times_that_go_back_change_nothing(home, project, context, clock):

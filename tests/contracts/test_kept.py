@@ -253,6 +253,35 @@ def test_a_copy_stands_for_the_file(home, project, context, clock, tmp_path):
     assert _elsewhere(tmp_path, clock, copy) == before
 
 
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_no_cursor_holds_the_words_of_a_turn_that_was_purged(more, home, project, context):
+    """The last turn of a session is open, and so stands in the state from which its file is read on."""
+    path = place(home, "s")
+    path.write_bytes(session("s", project, 3))
+    take(context)
+    last = recent(context).turns[-1]
+    assert last.text == "word 3 of s" and _stands_in_a_cursor(context, "word 3 of s")
+    assert purge(context, [last.id], yes=True, include_others=True).outcome == "purged"
+    assert not _stands_in_a_cursor(context, "of s")
+    with path.open("ab") as file:
+        file.write(session("s", project, more, start=4))
+    take(context)
+    assert not _stands_in_a_cursor(context, "word 3 of s")
+    take(context, again=True)
+    assert not _stands_in_a_cursor(context, "word 3 of s")
+    assert texts(context) == heard("s", 1, 2, *range(4, 4 + more))
+    assert take(context).files == {"unchanged": 1}
+
+
+def _stands_in_a_cursor(context: Context, text: str) -> bool:
+    from bede.repository import cursors
+
+    with context.repository.snapshot() as reading:
+        rows = reading.connection.execute("SELECT path FROM cursor").fetchall()
+        found = [cursors.find(reading.connection, Path(name.decode())) for (name,) in rows]
+    return text in str([cursor.state for cursor in found if cursor])
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_purge_tells_of_the_copies_that_it_does_not_reach(home, project, context, keeps):
     place(home, "s").write_bytes(session("s", project, 2))

@@ -602,6 +602,13 @@ def test_whatever_lies_in_it_is_passed_over(tmp_path, data):
     assert diary.last(path) == {"outcome": "before"}
 
 
+def test_the_diary_holds_no_secret(tmp_path: Path) -> None:
+    path, token = tmp_path / "log", "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    diary.write(path, {"outcome": "failed", "error": f"no file a/{token}", "projects": [{"name": token}], token: 1})
+    assert token.encode() not in path.read_bytes()
+    assert (diary.last(path) or {})["error"] == "no file a/[redacted:github-token]"
+
+
 def test_whatever_is_written_becomes_one_line(tmp_path):
     path = tmp_path / "log"
     loop: list[object] = []

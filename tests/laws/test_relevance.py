@@ -112,6 +112,15 @@ def test_passages_are_runs_of_one_session_and_share_no_turn(turns: list[Turn], a
     assert all(answers.intersection(passage) for passage in found)
 
 
+@given(some_turns, st.sampled_from(WORDS), st.integers(1, 30))
+@settings(max_examples=60, deadline=None)
+def test_to_one_word_only_what_holds_it_is_an_answer(turns: list[Turn], asked: str, size: int) -> None:
+    known = corpus(turns)
+    alone = [turn for turn in turns if rank(asked, [turn], known)]
+    assert all(one.turn in alone for one in rank(asked, turns, known, 100))
+    assert all(passage.best in alone for passage in passages(asked, turns, known, 100, size))
+
+
 @given(st.text(max_size=200), st.lists(st.text(max_size=200), max_size=4))
 @settings(max_examples=150, deadline=None)
 def test_any_text_can_be_asked_and_searched(asked: str, texts: list[str]) -> None:
@@ -190,6 +199,67 @@ def test_the_speaker_who_is_named_comes_first() -> None:
 def test_what_was_said_twice_is_answered_once() -> None:
     turns = [*session("Bump the parser."), *session("Bump the parser.", "Done.", number=1), *FILLER]
     assert [one.turn.text for one in rank("parser", turns, corpus(turns))].count("Bump the parser.") == 1
+
+
+@pytest.mark.parametrize("asked", ["remember", "remember?", "c++", "cartTotal", "src/cart.py:42", "Größe", "запомни"])
+def test_what_stands_beside_one_word_or_beside_a_repetition_of_it_is_no_answer(asked: str) -> None:
+    said = f"Please mind {asked} from now on"
+    turns = [
+        *session(said, "I look at the tests.", "Done as you say.", number=1),
+        *session("Hello.", said, "I ask git instead.", number=2),
+        *session("Nothing of the cart, of C or src.", number=3),
+        *FILLER,
+    ]
+    known = corpus(turns)
+    assert [one.turn for one in rank(asked, turns, known)] == [turns[0]]
+    (passage,) = passages(asked, turns, known)
+    assert passage.best == turns[0]
+    assert set(turns[:3]) == set(passage.turns)
+
+
+def test_the_parts_of_a_name_are_no_answer_to_it_and_the_name_is_one_to_its_parts() -> None:
+    turns = [*session("The total of a cart.", number=1), *session("See cartTotal.", number=2), *FILLER]
+    assert [one.turn for one in rank("cartTotal", turns, corpus(turns))] == [turns[1]]
+    assert {one.turn for one in rank("cart total", turns, corpus(turns))} == set(turns[:2])
+
+
+def test_a_sentence_without_spaces_is_answered_by_what_follows_too() -> None:
+    turns = [*session("為什麼推薦這個方案", "It is the cheaper one.", number=1), *FILLER]
+    assert [one.turn for one in rank("為什麼推薦這個方案", turns, corpus(turns))] == turns[:2]
+
+
+@pytest.mark.parametrize(("size", "between"), [(60, 1), (60, 2), (1, 1)])
+def test_an_answer_to_what_was_asked_elsewhere_too_is_shown_with_its_question(size: int, between: int) -> None:
+    asked = "Which harbour does the ferry use?"
+    steps = [f"Reading chart {number}." for number in range(between - 1)]
+    turns = [
+        *session(asked, "The northern one.", number=1),
+        *session(asked, *steps, "The southern one: " + "it has the deeper water. " * 20, number=2),
+        *FILLER,
+    ]
+    again, answer = turns[2], turns[2 + between]
+    found = passages("which harbour for the ferry?", turns, corpus(turns), 15, size)
+    assert found[0].best == turns[0]
+    (second,) = [passage for passage in found if answer in passage.turns]
+    assert second.best == (answer if size == 1 else again)
+    assert [passage.best for passage in found].count(again) == (size > 1)
+
+
+def test_what_answers_is_not_the_turn_beside_one_that_holds_it_all() -> None:
+    turns = [
+        *session("The ferry uses the northern harbour.", "I see.", number=1, by="injected"),
+        *session("Hello.", number=2),
+        *FILLER,
+    ]
+    turns[1] = turns[1]._replace(by="assistant")
+    (passage,) = passages("ferry harbour", turns, corpus(turns), 15, 60)
+    assert (passage.best, passage.turns) == (turns[0], tuple(turns[:2]))
+
+
+def test_what_answers_may_stand_between_those_that_hold_a_part_each() -> None:
+    turns = [*session("Of the harbour.", "The northern one it is.", "Of the ferry.", number=1), *FILLER]
+    (passage,) = passages("ferry harbour", turns, corpus(turns), 15, 60)
+    assert passage.best == turns[1]
 
 
 def test_first_and_last_ask_for_early_and_late_turns() -> None:

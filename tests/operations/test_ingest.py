@@ -66,7 +66,7 @@ def test_what_is_told_of_a_run(home, project, context):
     assert names(context) == sorted(["bad", "ours", identity("c")])
 
 
-def test_what_is_nobodys_is_named(home, project, context, tmp_path):
+def test_what_is_nobodys_is_named_each_time(home, project, context, tmp_path):
     other, strange = tmp_path / "other", tmp_path / "strange"
     for folder in (other, strange):
         folder.mkdir()
@@ -84,6 +84,10 @@ def test_what_is_nobodys_is_named(home, project, context, tmp_path):
         os.utime(path, (0, 0))
     result = take(context, dry_run=True)
     assert take(context).unclaimed == result.unclaimed
+    for asked in ({}, {"dry_run": True}, {"since": "1969-01-01"}):
+        again = take(context, **asked)
+        assert (again.unclaimed, again.unclaimed_more) == (result.unclaimed, result.unclaimed_more)
+        assert (again.files, again.records) == (result.files, 0), "by what is known of each, none is read again"
     told = {item.cwd: item for item in result.unclaimed}
     assert len(told) == 5 and result.unclaimed_more == 3, "of all folders so many only"
     assert str(other) not in told, "it is another project's"
@@ -94,8 +98,37 @@ def test_what_is_nobodys_is_named(home, project, context, tmp_path):
         init(there)
         assert str(strange) not in {item.cwd for item in take(there).unclaimed}
     assert take(context, path=[place(home, "nobodys")]).unclaimed == ()
-    place(home, "nobodys").unlink()
-    assert (take(context).unclaimed, take(context, status=True).unclaimed) == ((), ())
+    left = take(context)
+    assert left.files == {"foreign": 12, "unchanged": 1}
+    assert {item.cwd for item in left.unclaimed} < {f"/far/{number}" for number in range(6)}
+    assert left.unclaimed_more == 1
+    assert take(context, status=True).unclaimed == ()
+
+
+def test_what_was_decided_of_a_file_is_told_each_time(home, project, context, others):
+    """To every project that meets it; what was read of it counts once."""
+    place(home, "ours").write_bytes(session("ours", project, 4))
+    place(home, "theirs").write_bytes(session("theirs", others[0], 4))
+    place(home, "nobodys").write_bytes(session("nobodys", None, 4))
+    place(home, "empty").write_bytes(b"")
+    kinds = {"empty": 1, "foreign": 1, "unplaced": 1}
+    assert (take(context).files, take(context).files) == (kinds | {"read": 1}, kinds | {"unchanged": 1})
+    everywhere = take(context, all_=True)
+    assert everywhere.files == {"empty": 1, "read": 1, "unchanged": 1, "unplaced": 1}
+    assert (everywhere.records, everywhere.turns) == (12, {"new": 4}), "whoever reads it, of each file once"
+    assert take(context, all_=True).files == {"empty": 1, "unchanged": 2, "unplaced": 1}
+
+
+def test_the_log_of_a_scheduled_run_holds_no_secret(home, project, context):
+    """Not in the name of what could not be read, either."""
+    from bede import diary
+
+    name = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    place(home, name).write_bytes(b"\x28\xb5\x2f\xfd" + b"nonsense" * 10)
+    assert len(take(context, all_=True).unreadable) == 1
+    last = diary.last(diary.place(context.environment))
+    assert len(last["unreadable"]) == 1
+    assert "a1B2c3D4" not in json.dumps(last)
 
 
 def test_a_project_without_any_sessions_is_told_so(home, project, context):
@@ -448,24 +481,24 @@ def test_what_is_not_empty_and_nobodys_is_still_refused(home, project, context):
     assert take(context, path=[path]).exits == 30
 
 
-@pytest.mark.parametrize("leaves", ["git tells it", "nothing tells it"])
+@pytest.mark.parametrize("leaves", ["git tells its whole path", "git tells it from there", "nothing tells it"])
 def test_a_worktree_that_is_gone(home, project, context, leaves):
     """Its sessions are the project's while git tells of it; after that they are named, and come in by name."""
     gone = project.parent / "gone-tree"
-    if leaves == "git tells it":
+    if leaves.startswith("git"):
         entry = project / ".git" / "worktrees" / "gone-tree"
         entry.mkdir(parents=True)
-        (entry / "gitdir").write_text(f"{gone}/.git\n")
+        (entry / "gitdir").write_text(f"{gone}/.git\n" if "whole" in leaves else "../../../../gone-tree/.git\n")
     path = place(home, "s")
     path.write_bytes(session("s", gone / "src", 4))
     place(home, "t").write_bytes(session("t", home, 2))
     told = {item.cwd: item for item in take(context).unclaimed}
     assert not told[str(home)].gone
-    if leaves == "git tells it":
+    if leaves.startswith("git"):
         assert texts(context) == heard("s", 1, 2, 3, 4)
         return
     assert texts(context) == []
     assert (told[str(gone / "src")].gone, told[str(gone / "src")].paths) == (True, (str(path),))
     assert take(context, path=[Path(told[str(gone / "src")].paths[0])]).turns == {"new": 4}
     assert texts(context) == heard("s", 1, 2, 3, 4)
-    assert take(context).files == {"unchanged": 2}
+    assert take(context).files == {"foreign": 1, "unchanged": 1}

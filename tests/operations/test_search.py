@@ -49,6 +49,27 @@ def test_a_session_is_named_by_a_unique_beginning(home, project, context):
             ask("%")
 
 
+def test_recent_turns_stand_as_their_session_has_them_and_sessions_by_time(home, project, context):
+    """An agent may give a call the time when it ended, and what it says after it the time when it began."""
+    moments = {"a": (10, 20, 40, 30, 50), "b": (15, 45, 35, 55)}
+    for name, seconds in moments.items():
+        told = (
+            said(name, number, f"{name}{number}", project, timestamp=f"2026-01-01T00:00:{second}Z")
+            for number, second in enumerate(seconds, 1)
+        )
+        place(home, name).write_bytes(lines(told))
+    take(context)
+
+    def newest(count):
+        return [turn.text for turn in recent(context, turns_=count).turns]
+
+    assert newest(30) == ["a1", "b1", "a2", "a3", "b2", "a4", "b3", "a5", "b4"]
+    for count in range(1, 9):  # Wherever it begins, nothing between two turns of a session is missing.
+        for name, seconds in moments.items():
+            shown = [int(text[1:]) for text in newest(count) if text[0] == name]
+            assert shown == list(range(len(seconds) + 1 - len(shown), len(seconds) + 1))
+
+
 def test_a_whole_name_wins_over_longer_ones(home, project, context):
     for name in ("alpha", "alpha-two"):
         place(home, name).write_bytes(session(name, project))

@@ -147,6 +147,8 @@ class _Weighed:
         self.named = _named(self.asked, set(self.speakers))
         self.is_own = bool(_OWN.search(asked))
         self.deeds = [deed for asks, deed in _DEEDS if asks.search(asked, 0, LOOK)]
+        # One word or name by itself, and no sentence of a script without spaces.
+        self.is_one = len(asked.split()) == 1 and (len(self.sought) == 1 or fold(asked).isascii())
         self.full = sum(one.weight for one in self.sought) or 1.0
         text = Texts([turn.text[:LOOK] for turn in self.turns])
         self.lengths = text.lengths
@@ -156,8 +158,10 @@ class _Weighed:
         for number, hits in enumerate(self.hits):
             for spot in hits:
                 self.masks[spot] |= 1 << number
+        self.holds = self._holding()
         self.scores = self._scores()
         self.order = self._order()
+        self.kept = frozenset(self.order)
 
     def best(self) -> list[Ranked]:
         return [Ranked(self.turns[spot], self.scores[spot]) for spot in self.order]
@@ -169,9 +173,10 @@ class _Weighed:
             if spot not in taken:
                 if (size := next(left, None)) is None:
                     return
-                low, high = self._grow(spot, size, taken)
-                taken.update(range(low, high + 1))
-                yield Passage(tuple(self.turns[low : high + 1]), self.turns[spot], self.scores[spot])
+                best, places = self._around(spot, size, taken)
+                taken.update(places)
+                turns = tuple(self.turns[place] for place in places)
+                yield Passage(turns, self.turns[best], self.scores[spot])
 
     def is_known(self) -> bool:
         """Tell whether enough of what the question names stands at or near one of the best turns."""
@@ -187,11 +192,30 @@ class _Weighed:
         enough = min(WORDS, FEW / len(plain) ** 2) if is_said and not names else WORDS
         return is_named or _share(best, [(bit, one.weight) for bit, one in plain]) >= enough
 
+    def _holding(self) -> list[bool]:
+        """Tell of each turn whether it holds what is asked, or an engine speaks for it: not only what is near.
+
+        Of one thing by itself it has to hold all, if any turn does: a part of a name is not what was looked for.
+        """
+        whole = self._whole() if self.is_one else 0
+        held = [bool(mask) and mask & whole == whole for mask in self.masks]
+        held = held if any(held) else list(map(bool, self.masks))
+        return [one or self.meant.get(turn.id, 0.0) > OUT for one, turn in zip(held, self.turns, strict=True)]
+
+    def _whole(self) -> int:
+        """Return the bits of the words of a question as they stand; of a single one, of the signs at it too: `c++`."""
+        is_single = sum(one.is_word for one in self.sought) < 2
+        kept = (one.is_word or (is_single and not one.forms[0].stem) for one in self.sought)
+        return sum(1 << number for number, is_kept in enumerate(kept) if is_kept)
+
     def _order(self) -> list[int]:
-        """Return the places of what anything speaks for, best first, and of texts that say the same only the best."""
+        """Return the places of what anything speaks for, best first, and of texts that say the same only the best.
+
+        To one word by itself only what holds it is an answer; the rest is what stands around that.
+        """
         best: dict[str, int] = {}
         for spot in sorted(range(len(self.scores)), key=lambda spot: -self.scores[spot]):
-            if self.scores[spot] > 0:
+            if self.scores[spot] > 0 and (self.holds[spot] or not self.is_one):
                 best.setdefault(self.turns[spot].text, spot)
         found = list(best.values())
         twins = set(_twins([self.turns[spot].text[:LOOK] for spot in found[:TWINS]]))
@@ -208,6 +232,37 @@ class _Weighed:
             have += self.turns[best].size
             low, high = min(low, best), max(high, best)
         return low, high
+
+    def _around(self, spot: int, size: int, taken: Collection[int]) -> tuple[int, range]:
+        """Return which turn answers in the passage of one that was found, and the places of all turns in it."""
+        low, high = self._grow(start := self._root(spot, taken), size, taken)
+        if not low <= spot <= high:
+            low, high = self._grow(start := spot, size, taken)
+        places = range(low, high + 1)
+        return self._answering(start, places), places
+
+    def _root(self, spot: int, taken: Collection[int]) -> int:
+        """Return the turn from which a passage shows why it is there: one that was found, or the text that led to it.
+
+        That is a text left out for one that says the same elsewhere, where nothing else speaks for what stands by it.
+        """
+        around = (other for other in range(spot - REACH, spot + REACH + 1) if self._is_beside(other, spot))
+        roots = [other for other in around if self.holds[other]]
+        if self.holds[spot] or not self.kept.isdisjoint(roots):
+            return spot
+        return max((other for other in roots if other not in taken), key=lambda other: self.scores[other], default=spot)
+
+    def _answering(self, spot: int, places: range) -> int:
+        """Return which turn of a passage answers.
+
+        One that holds nothing of the question does where who speaks or what it did tells for it, or where no other
+        holds all of what is near: then it stands between those that hold a part each.
+        """
+        if self.holds[spot] or self._factor(spot) > 1:
+            return spot
+        near = self._near(spot)
+        telling = [other for other in places if self.holds[other] and self.masks[other] & near == near]
+        return max(telling, key=lambda other: self.scores[other], default=spot)
 
     def _is_beside(self, spot: int, other: int) -> bool:
         """Tell whether a place is in the same session, with every turn between them at hand."""

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from bede.places import DATABASE, FOLDER
@@ -16,6 +17,7 @@ from bede.places import DATABASE, FOLDER
 _DRIVE = r"^(?:\\\\\?\\)?([A-Za-z]):[\\/](.*)$"
 _MOUNT = r"^/mnt/([a-z])(?:/(.*))?$"
 _SHARE = r"^(?:[\\/]{2}|\\\\\?\\UNC\\)wsl(?:\$|\.localhost)[\\/][^\\/]+[\\/](.*)$"
+_ROOTED = r"/|[A-Za-z]:/"
 #: Whether names that differ in case are one file, as these systems have it.
 _FOLDS = sys.platform in ("win32", "darwin")
 #: No system has longer paths.
@@ -80,12 +82,12 @@ class Roots:
     def _find(self, cwd: str) -> str | None:
         if "\0" in cwd or not 0 < len(cwd) <= _LONGEST:
             return None
-        for form in forms(cwd):
-            for folder in _upwards(form):
+        for names in zip_longest(*map(_upwards, dict.fromkeys(forms(cwd))), fillvalue=""):
+            for folder in filter(None, names):
                 if folder in self._roots:
                     return self._roots[folder]
-                if _is_other(folder):
-                    return None
+            if any(map(_is_other, filter(None, names))):
+                return None
         return None
 
 
@@ -116,5 +118,5 @@ def worktrees(root: Path) -> Iterator[Path]:
             link = os.fsdecode((entry / "gitdir").read_bytes()).strip()
         except OSError:
             continue
-        if link:
-            yield Path(link).parent
+        if link:  # Relative to where it stands, as git writes it when it is told to; or absolute, on whichever system.
+            yield (Path(link) if re.match(_ROOTED, link) else entry / link).parent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,6 +10,7 @@ from typing import Any
 
 from bede.quick import replace
 from bede.redact import redact
+from bede.sources.kept import clean, storable
 from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Rewind, Session, Thought, Usage, What
 
 #: Ids of shapes that no secret has; asking for each of them would cost more than all the rest.
@@ -24,29 +25,16 @@ _SHORTEST = 8
 _LAST = 1 << 62
 
 
-def clean(text: str) -> str:
-    """Return a text without secrets, and such as any encoding can store."""
-    return redact(_storable(text)) if text else text
-
-
-def _storable(text: str) -> str:
-    """Return a text without halves of characters, which no encoding has; the same object where there are none."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
-
-
 @lru_cache(maxsize=1024)  # A session's name comes with every item of it, and each key again as a parent.
-def name(text: str) -> str:
-    """Return an id; in place of one that is or holds a secret, something that stands for it."""
+def name(text: str, secret: bytes) -> str:
+    """Return an id; in place of one that is or holds a secret, what stands for it in this project, and for no other.
+
+    A bare hash of a short secret could be guessed: this one is made with the project's own.
+    """
     if _PLAIN.fullmatch(text):
         return text
-    seen = _storable(text)
-    return seen if redact(seen) == seen else "redacted-" + hashlib.sha256(seen.encode()).hexdigest()[:24]
+    seen = storable(text)
+    return seen if redact(seen) == seen else "redacted-" + hmac.digest(secret, seen.encode(), "sha256").hex()[:24]
 
 
 def scrubbed(state: Any) -> Any:
@@ -58,15 +46,18 @@ def scrubbed(state: Any) -> Any:
     return [scrubbed(value) for value in state] if isinstance(state, list) else state
 
 
-def cleaned(item: Item, keeps_thoughts: bool) -> Item:
-    """Return an item without secrets. Thoughts that are not kept stay as places where something was thought."""
-    key, session, parent = name(item.key), name(item.session), name(item.parent)
-    origin = key if item.origin == item.key else name(item.origin)
+def cleaned(item: Item, keeps_thoughts: bool, secret: bytes) -> Item:
+    """Return an item without secrets, under names made with the project's own where an id was one.
+
+    Thoughts that are not kept stay as places where something was thought.
+    """
+    key, session, parent = name(item.key, secret), name(item.session, secret), name(item.parent, secret)
+    origin = key if item.origin == item.key else name(item.origin, secret)
     at = item.at if item.at is not None and -_LAST < item.at < _LAST else None
     if isinstance(item.what, Thought) and not keeps_thoughts:
         what: What = _UNSAID
     else:
-        what = _CLEANERS[type(item.what)](item.what)
+        what = _CLEANERS[type(item.what)](item.what, secret)
     is_same = what is item.what and key == item.key and session == item.session and at == item.at
     if is_same and parent == item.parent and origin == item.origin:
         return item  # as for nearly all
@@ -76,47 +67,47 @@ def cleaned(item: Item, keeps_thoughts: bool) -> Item:
 # Each kind of item: the same object comes back where nothing in it changes, as for nearly all.
 
 
-def _prompt(what: Prompt) -> Prompt:
+def _prompt(what: Prompt, _: bytes) -> Prompt:
     text = clean(what.text)
     return what if text is what.text else Prompt(text, what.speaker, what.images)
 
 
-def _reply(what: Reply) -> Reply:
+def _reply(what: Reply, _: bytes) -> Reply:
     text, model = clean(what.text), _short(what.model)
     return what if text is what.text and model == what.model else Reply(text, model, what.is_error)
 
 
-def _thought(what: Thought) -> Thought:
+def _thought(what: Thought, _: bytes) -> Thought:
     return Thought(clean(what.text))
 
 
-def _call(what: Call) -> Call:
-    call, tool, target, edits = name(what.call), _short(what.tool), clean(what.target), _edits(what.edits)
+def _call(what: Call, secret: bytes) -> Call:
+    call, tool, target, edits = name(what.call, secret), _short(what.tool), clean(what.target), _edits(what.edits)
     is_same = call == what.call and tool == what.tool and target is what.target and edits is what.edits
     return what if is_same else Call(call, tool, target, what.sort, edits)
 
 
-def _result(what: Result) -> Result:
-    call, output, edits = name(what.call), clean(what.output), _edits(what.edits)
+def _result(what: Result, secret: bytes) -> Result:
+    call, output, edits = name(what.call, secret), clean(what.output), _edits(what.edits)
     is_same = call == what.call and output is what.output and edits is what.edits
     return what if is_same else Result(call, what.ok, what.exit_status, what.denied, output, edits)
 
 
-def _usage(what: Usage) -> Usage:
+def _usage(what: Usage, _: bytes) -> Usage:
     model = _short(what.model)
     return what if model == what.model else replace(what, model=model)
 
 
-def _rewind(what: Rewind) -> Rewind:
-    return Rewind(tuple(map(name, what.keys)))
+def _rewind(what: Rewind, secret: bytes) -> Rewind:
+    return Rewind(tuple(name(key, secret) for key in what.keys))
 
 
-def _session(what: Session) -> Session:
+def _session(what: Session, secret: bytes) -> Session:
     told: dict[str, Any] = {field: clean(value) for field, value in what.to_json().items() if isinstance(value, str)}
-    return replace(what, **{**told, "parent": name(what.parent)})
+    return replace(what, **{**told, "parent": name(what.parent, secret)})
 
 
-_CLEANERS: dict[type, Callable[[Any], What]] = {
+_CLEANERS: dict[type, Callable[[Any, bytes], What]] = {
     Prompt: _prompt,
     Reply: _reply,
     Thought: _thought,

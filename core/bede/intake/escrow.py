@@ -1,50 +1,60 @@
 """Copies of the raw records, so that all can be built again after an agent has deleted its files.
 
-One compressed file a transcript, with a frame for each time something new was read. Secrets are taken out first, as
-they are from everything that reaches the disk; a record without one is kept byte for byte, and one with is filled up
-with blanks where it got shorter, so that all stands where it stood. `bede ingest --path` reads such a copy like the
-file it was made of: the small files that tell where a session belongs, and those that hold the rest of it, lie beside
-the copy as they lay beside the file. What a rewritten file no longer holds stays, in an earlier copy beside it. Of a
-database each session of the project is copied by itself, into a small database with what the big one has of it.
+One compressed file a transcript, with a frame for each time something new was read, and behind it how far that was: so
+a run that is stopped leaves nothing in doubt. Secrets are taken out first, as they are from everything that reaches the
+disk, names of files and folders too; a record without one is kept byte for byte. `bede ingest --path` reads such a copy
+like the file it was made of: the small files that tell where a session belongs, and those that hold the rest of it, lie
+beside the copy as they lay beside the file. What a rewritten file no longer holds stays, in an earlier copy beside it.
+Of a database each session of the project is copied by itself, into a small database with what the big one has of it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import hmac
 import os
+import re
 import shutil
+import struct
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
 
+from bede.errors import BadSource
 from bede.intake import files
 from bede.intake.running import companions
-from bede.redact import redact, redact_value
+from bede.intake.sifting import Sieve
+from bede.redact import redact
 from bede.sources import source
 from bede.sources.foreign import excerpt
-from bede.sources.jsonl import LONGEST
+from bede.sources.port import Source, Table
 
-#: A text that is one value is read whole; of a bigger one, which no format reads, no more is copied.
-LARGEST = 256 * 1024 * 1024
+#: A frame that every reader of Zstandard skips: up to where in the transcript reaches what stands before it.
+_REACH = struct.Struct("<II8sQ")
+_SKIPPED, _TOLD = 0x184D2A50, b"reaches "
+_MARK = re.compile(r"\[redacted:([a-z0-9-]+)\]")
 
 
 class Escrow:
-    """The folder of copies."""
+    """The folder of copies; `secret` is the project's own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, secret: bytes = b"") -> None:
         self.folder = folder
+        self.secret = secret
 
     def place(self, agent: str, path: Path, session: str = "") -> Path:
         """Return where the copy of a transcript lies, or of one session of a database, apart from all others.
 
-        It lies under the names that tell its format.
+        It lies under the names that tell its format. Where the path holds a secret, under what is left of them and a
+        hash that only the project can make; without the project's secret, under a hash of what is left.
         """
-        told = os.fsencode(path) + (b"\0" + session.encode() if session else b"")
-        short = hashlib.sha256(told).hexdigest()[:12]
-        *folders, name = files.plain(path).absolute().parts[-files.NAMES :]
-        return Path(self.folder, agent, short, *(each.strip("/\\:") or "_" for each in folders), name + ".zst")
+        key = b"" if _is_plain(str(path)) else self.secret
+        told = os.fsencode(path if key else redact(str(path))) + (b"\0" + session.encode() if session else b"")
+        short = hmac.new(key, told, "sha256") if key else hashlib.sha256(told)
+        *folders, name = _names(files.plain(path).absolute().parts[-files.NAMES :])
+        folders = [each.strip("/\\:") or "_" for each in folders]
+        return Path(self.folder, agent, short.hexdigest()[:12], *folders, name + ".zst")
 
     def keep(self, agent: str, path: Path, start: int, end: int, sessions: Collection[str]) -> int:
         """Add what was read between two offsets of a file of lines; of any other text (`end` 0), keep all as it is now.
@@ -62,52 +72,54 @@ class Escrow:
             self._excerpts(agent, path, sessions)
             return 0
         place = self.place(agent, path)
-        start = start if place.exists() else 0
-        self._folders(place)
-        draft = place.with_name(place.name + ".new")
-        draft.unlink(missing_ok=True)
-        if start:
-            shutil.copyfile(place, draft)
-        with files.opened(path) as file:
-            file.seek(start)
-            is_value = not end and files.plain(path).suffix != ".jsonl"
-            _pack(file, draft, None if is_value else (end or sys.maxsize) - start)
-        if not start and end and place.exists() and not _begins(draft, place):
-            self._put_by(place)
-        draft.chmod(0o600)
-        draft.replace(place)
+        if not start or _reach(place) != start:  # A run that was stopped may have come further than it could tell.
+            start = 0
+        if not start or start < end:
+            self._folders(place)
+            draft = place.with_name(place.name + ".new")
+            draft.unlink(missing_ok=True)
+            if start:
+                shutil.copyfile(place, draft)
+            _pack(source(agent), path, draft, start, end)
+            if not start and end and place.exists() and not _begins(draft, place):
+                self._put_by(place)
+            draft.chmod(0o600)
+            draft.replace(place)
         self._accompany(agent, path, place)
         return end
 
     def _excerpts(self, agent: str, path: Path, sessions: Collection[str]) -> None:
         """Keep what a database has of some sessions; what only files beside it have, as copies of those files."""
         module = source(agent)
-        for session in sorted(sessions):
-            place = self.place(agent, path, session)
-            self._folders(place)
-            plain, draft = place.with_name(place.name + ".db"), place.with_name(place.name + ".new")
-            for each in (plain, draft):
-                each.unlink(missing_ok=True)
-            os.close(os.open(plain, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
-            try:
-                tables = module.rows(path, session)  # type: ignore[attr-defined]
-                if excerpt(plain, ((table, names, map(_bare, rows)) for table, names, rows in tables)):
-                    with plain.open("rb") as file:
-                        _compress(iter(lambda: file.read(1 << 20), b""), draft)
-                    draft.replace(place)
-                    self._accompany(agent, path, place)
-            finally:
-                plain.unlink(missing_ok=True)
+        for session, tables in module.rows(path, sorted(sessions)):  # type: ignore[attr-defined]
+            self._excerpt(agent, path, session, tables)
         for file_ in getattr(module, "outside", lambda *_: ())(path, sessions):
             self.keep(agent, file_, 0, 0, ())
+
+    def _excerpt(self, agent: str, path: Path, session: str, tables: Iterable[Table]) -> None:
+        """Keep what a database has of one session, if it has anything."""
+        place, bare = self.place(agent, path, session), _sieve(source(agent)).cell
+        self._folders(place)
+        plain, draft = place.with_name(place.name + ".db"), place.with_name(place.name + ".new")
+        for each in (plain, draft):
+            each.unlink(missing_ok=True)
+        os.close(os.open(plain, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
+        try:
+            if excerpt(plain, ((table, names, ([*map(bare, row)] for row in rows)) for table, names, rows in tables)):
+                with plain.open("rb") as file:
+                    _compress(iter(lambda: file.read(1 << 20), b""), draft)
+                draft.replace(place)
+                self._accompany(agent, path, place)
+        finally:
+            plain.unlink(missing_ok=True)
 
     def _accompany(self, agent: str, path: Path, place: Path) -> None:
         """Keep the files that are read together with a transcript, beside its copy."""
         root = Path(self.folder, *place.relative_to(self.folder).parts[:2])
         for each, other in files.moved(files.plain(path), companions(source(agent), path), place, root):
-            self._copy(each, other)
+            self._copy(agent, each, root.joinpath(*_names(other.relative_to(root).parts)))
 
-    def _copy(self, path: Path, place: Path) -> None:
+    def _copy(self, agent: str, path: Path, place: Path) -> None:
         """Keep a file that is read together with a transcript, unless it is kept as it is now."""
         at = path.stat().st_mtime_ns
         if place.exists() and place.stat().st_mtime_ns == at:
@@ -116,7 +128,7 @@ class Escrow:
         draft = place.with_name(place.name + ".new")
         draft.unlink(missing_ok=True)
         with files.opened(path) as file, os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as out:
-            out.writelines(_value(file))
+            out.writelines(_sieve(source(agent)).value(file))
         os.utime(draft, ns=(at, at))
         draft.replace(place)
 
@@ -141,9 +153,47 @@ class Escrow:
         return Path(self.folder, agent, f"{short}.{number}", *names)
 
 
-def _pack(file: BinaryIO, draft: Path, left: int | None) -> None:
-    """Write so many bytes of an open file, or its one value, without secrets, as a frame of a compressed one."""
-    _compress(_value(file) if left is None else map(_clean, _some(file, left)), draft)
+def _pack(module: Source, path: Path, draft: Path, start: int, end: int) -> None:
+    """Write what stands between two offsets of a file, or all of it, without secrets, as a frame of a draft."""
+    sieve = _sieve(module)
+    with files.opened(path) as file:
+        if end or files.plain(path).suffix == ".jsonl":
+            file.seek(start)
+            _compress(sieve.lines(file, (end or sys.maxsize) - start), draft)
+        else:
+            _compress(sieve.value(file), draft)
+    if end:
+        with draft.open("ab") as packed:
+            packed.write(_REACH.pack(_SKIPPED, _REACH.size - 8, _TOLD, end))
+    elif whole := _whole(module, path, sieve):
+        draft.unlink()
+        _compress([whole], draft)
+
+
+def _whole(module: Source, path: Path, sieve: Sieve) -> bytes:
+    """Return the record that stands for a log in which secrets were met, or are where it is put together; else nothing.
+
+    What was taken back from it later may hold a half of one, which nothing tells.
+    """
+    if not hasattr(module, "settled"):
+        return b""
+    with files.together(path) as place:
+        record = module.settled(place)
+    return sieve.whole(record) if record is not None else b""
+
+
+def _sieve(module: Source) -> Sieve:
+    return Sieve(getattr(module, "BETWEEN", "\n"))
+
+
+def _reach(place: Path) -> int:
+    """Return up to where a copy reaches, as it tells itself; -1 where it does not."""
+    with suppress(OSError), place.open("rb") as file:
+        file.seek(-_REACH.size, os.SEEK_END)
+        skipped, size, told, at = _REACH.unpack(file.read())
+        if (skipped, size, told) == (_SKIPPED, _REACH.size - 8, _TOLD):
+            return int(at)
+    return -1
 
 
 def _compress(pieces: Iterable[bytes], draft: Path) -> None:
@@ -158,66 +208,25 @@ def _compress(pieces: Iterable[bytes], draft: Path) -> None:
                 out.write(piece)
 
 
-def _bare(row: Sequence[Any]) -> list[Any]:
-    """Return a row without secrets, its texts as any encoding can store them."""
-    return [_bare_value(value) for value in row]
+def _is_plain(text: str) -> bool:
+    return redact(text) is text
 
 
-def _bare_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return _clean(value)
-    if isinstance(value, str):
-        return _clean(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
-    return value
+def _names(parts: Sequence[str]) -> list[str]:
+    """Return names of folders and a file without secrets, as any system can have them."""
+    whole = "/".join(parts)
+    if _is_plain(whole):
+        return list(parts)
+    names = [_MARK.sub(r"_redacted_\1_", name) for name in redact(whole).split("/")]
+    suffix = Path(parts[-1]).suffix
+    return names if names[-1].endswith(suffix) else [*names[:-1], names[-1] + suffix]
 
 
 def _begins(long: Path, short: Path) -> bool:
-    """Tell whether one compressed file begins with all that another holds."""
-    with files.opened(long) as one, files.opened(short) as other:
+    """Tell whether one compressed file begins with all that another holds; no where that cannot be read."""
+    with suppress(BadSource), files.opened(long) as one, files.opened(short) as other:
         while piece := other.read(1 << 20):
             if one.read(len(piece)) != piece:
                 return False
-    return True
-
-
-def _some(file: BinaryIO, left: int) -> Iterator[bytes]:
-    """Yield so many bytes, line by line; of a line that is too long to be read only its end."""
-    is_over = False
-    while left > 0 and (piece := file.readline(min(left, LONGEST + 1))):
-        left -= len(piece)
-        is_over = is_over or len(piece) > LONGEST
-        if not is_over:
-            yield piece
-        elif piece.endswith(b"\n"):
-            is_over = False
-            yield b"\n"
-
-
-def _value(file: BinaryIO) -> Iterator[bytes]:
-    """Yield a text that is one value, without secrets; one that is none as the lines that it has."""
-    data = file.read(LARGEST)
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        yield from (_clean(line + b"\n") for line in data.removesuffix(b"\n").split(b"\n"))
-        return
-    seen = redact_value(value)
-    yield data if seen is value else json.dumps(seen, indent=1).encode()
-
-
-def _clean(line: bytes) -> bytes:
-    """Return a line without secrets, of the same length where that can be."""
-    body = line.rstrip(b"\r\n")
-    end = line[len(body) :]
-    try:
-        value = json.loads(body)
-        seen = redact_value(value)
-        if seen is value:
-            return line
-        new = json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "backslashreplace")
-    except (ValueError, RecursionError):
-        text = body.decode("utf-8", "surrogateescape")
-        if (clean := redact(text)) == text:
-            return line
-        new = clean.encode("utf-8", "surrogateescape")
-    return new.ljust(len(body)) + end
+        return True
+    return False

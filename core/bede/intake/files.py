@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from bede.errors import BadSource, Unavailable
+from bede.redact import redact
 from bede.sources.jsonl import Cursor
 
 #: Bytes at either end of what was read that are compared.
 COMPARED = 4096
+#: Characters at the edge of such a piece that count for nothing.
+EDGE = 512
 #: Most bytes that a compressed file is unpacked to: none that an agent wrote comes near.
 UNPACKED = 8 << 30
 #: Bytes by which a format is known.
@@ -59,8 +62,7 @@ def remember(file: BinaryIO, cursor: Cursor) -> Mark:
         "offset": cursor.offset,
         "line": cursor.line,
         "part": cursor.part,
-        "head": _hash(file, 0, min(cursor.offset, COMPARED)),
-        "tail": _hash(file, max(0, cursor.offset - COMPARED), cursor.offset),
+        **_ends(file, cursor.offset),
     }
 
 
@@ -68,17 +70,31 @@ def resume(file: BinaryIO, mark: Mark) -> Cursor | None:
     """Return the cursor to go on from, None where the bytes that were read are no longer there."""
     try:
         cursor = Cursor(int(mark["offset"]), int(mark["line"]), int(mark["part"]))
-        head = _hash(file, 0, min(cursor.offset, COMPARED))
-        tail = _hash(file, max(0, cursor.offset - COMPARED), cursor.offset)
+        ends = _ends(file, cursor.offset)
     except (KeyError, TypeError, ValueError):
         return None
-    return cursor if (head, tail) == (mark.get("head"), mark.get("tail")) else None
+    return cursor if ends.items() <= mark.items() else None
 
 
-def _hash(file: BinaryIO, start: int, end: int) -> str:
+def _ends(file: BinaryIO, offset: int) -> dict[str, str]:
+    """Return by what both ends of the bytes before an offset are known.
+
+    A password could be guessed from a bare hash of what holds it: so it is one of what is left without secrets, and
+    without the edge where the bytes are cut, since a secret may be cut there.
+    """
+    start = max(0, offset - COMPARED)
+    head, tail = _seen(file, 0, min(offset, COMPARED)), _seen(file, start, offset)
+    return {"head": _hash(head[:-EDGE] if start else head), "tail": _hash(tail[EDGE:] if start else tail)}
+
+
+def _seen(file: BinaryIO, start: int, end: int) -> str:
     file.seek(start)
     found = file.read(end - start)
-    return hashlib.sha256(found).hexdigest()[:32] if len(found) == end - start else ""
+    return redact(found.decode("utf-8", "replace")) if len(found) == end - start else ""
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def plain(path: Path) -> Path:
@@ -102,9 +118,10 @@ def is_blank(head: bytes) -> bool:
 
 
 def is_packed(path: Path) -> bool:
-    """Tell whether a file is compressed with Zstandard, by its first bytes."""
+    """Tell whether a file is compressed with Zstandard, by its first bytes, however few of them are there."""
     with path.open("rb") as file:
-        return file.read(4) == _ZSTANDARD
+        found = file.read(4)
+    return found == _ZSTANDARD or (found != b"" and path.suffix == ".zst" and _ZSTANDARD.startswith(found))
 
 
 def is_database(path: Path) -> bool:
@@ -114,8 +131,8 @@ def is_database(path: Path) -> bool:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a transcript for reading, unpacked where it is compressed.
+def opened(path: Path, *, is_whole: bool = False) -> Iterator[BinaryIO]:
+    """Open a transcript for reading, unpacked where it is compressed; of one that has to be whole, not without its end.
 
     Raises:
         OSError, BadSource: it cannot be read.
@@ -127,13 +144,15 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb", buffering=_BUFFER) as file:
             yield file
         return
-    with _unpacked(path) as unpacked:
+    with _unpacked(path, is_whole) as unpacked:
         yield unpacked
 
 
 @contextmanager
 def together(path: Path, beside: Sequence[Path] = ()) -> Iterator[Path]:
     """Hold a file by whose path it can be read: itself, or unpacked under its names, with what is read beside it.
+
+    One that is read at once says nothing of itself that is sure before its last byte, so it has to be whole.
 
     Raises:
         OSError, BadSource: it cannot be read.
@@ -148,7 +167,7 @@ def together(path: Path, beside: Sequence[Path] = ()) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="bede-", ignore_cleanup_errors=True) as folder:
         place = Path(folder, *plain(path).absolute().parts[-NAMES:])
         place.parent.mkdir(parents=True)
-        with opened(path) as file, place.open("wb") as out:
+        with opened(path, is_whole=True) as file, place.open("wb") as out:
             shutil.copyfileobj(file, out)
         for each, other in moved(plain(path), beside, place, Path(folder)):
             other.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +184,7 @@ def moved(path: Path, beside: Iterable[Path], place: Path, folder: Path) -> Iter
 
 
 @contextmanager
-def _unpacked(path: Path) -> Iterator[BinaryIO]:
+def _unpacked(path: Path, has_to_be_whole: bool) -> Iterator[BinaryIO]:
     """Unpack into a file of its own, since a reader goes back and forth; it never holds the whole in memory."""
     import tempfile
 
@@ -177,14 +196,18 @@ def _unpacked(path: Path) -> Iterator[BinaryIO]:
         ) from error
     with tempfile.TemporaryFile() as file, path.open("rb") as packed:
         try:
-            if not _unpack(packed, file) and _is_after_line(file):  # What came out looks as if it were all.
-                file.write(_TORN)
+            is_whole = _unpack(packed, file)
         except (zstandard.ZstdError, MemoryError) as error:
             raise BadSource(
                 f"cannot unpack {path}: {error}", hint="the file is damaged or still being written"
             ) from error
         if file.tell() > UNPACKED:
             raise BadSource(f"{path} unpacks to more than {UNPACKED} bytes", reason="size")
+        if not is_whole and has_to_be_whole:
+            hint = "it is taken once it is whole; if nobody writes it any more, copy or compress it again"
+            raise BadSource(f"{path} is compressed, and its end is missing", hint=hint, reason="unfinished")
+        if not is_whole and _is_after_line(file):  # What came out looks as if it were all.
+            file.write(_TORN)
         file.seek(0)
         yield cast(BinaryIO, file)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 from bede.answers.tidings import catch_up
 from bede.context import Context
 from bede.errors import BadSource, BedeError, Busy, Unavailable
+from bede.intake import files
 from bede.intake.belonging import Roots, worktrees
-from bede.intake.running import Keep, Report, Run, recognise, transcripts
+from bede.intake.running import Report, Run, recognise, transcripts
 from bede.places import DATABASE, FOLDER, Project
 from bede.projections.sessions import tally
 from bede.quick import dataclass
@@ -106,14 +108,16 @@ def _project(
     with nullcontext(True) if wanted.is_dry else held(project.folder / LOCK, wanted.patience) as is_mine:
         if not is_mine:
             raise Busy("another run is taking in sessions", hint="wait for it, or look with 'bede ingest --status'")
-        run = Run(repository, context.now(), report, roots, str(project.root), keep=_keeper(project, wanted))
+        run = Run(repository, context.now(), report, roots, str(project.root))
+        if wanted.keeps_raw and not wanted.is_dry:
+            _keep_raw(run, project)
         run.keeps_thoughts, run.is_dry, run.is_again = wanted.keeps_thoughts, wanted.is_dry, wanted.is_again
-        files = _named(wanted, report) if wanted.paths else _files(context, wanted, report)
-        for number, (agent, path) in enumerate(files):
-            context.progress(number, len(files), path.name)
+        found = _named(wanted, report) if wanted.paths else _files(context, wanted, report)
+        for number, (agent, path) in enumerate(found):
+            context.progress(number, len(found), path.name)
             run.take(agent, path)
         run.finish()
-        context.progress(len(files), len(files), "")
+        context.progress(len(found), len(found), "")
         if not wanted.is_dry:  # What hooks had no time to tell; each turn of an agent ends with a run.
             catch_up(repository, "bede", context.moment())
         if not wanted.is_dry and run.report.turns["new"] + run.report.turns["revised"]:
@@ -157,9 +161,15 @@ def _changed(path: Path) -> int:
     return latest or sys.maxsize
 
 
-def _keeper(project: Project, wanted: Wanted) -> Keep | None:
-    if not wanted.keeps_raw or wanted.is_dry:
-        return None
+def _keep_raw(run: Run, project: Project) -> None:
+    """Let a run keep copies, also of what was read before and has none."""
     from bede.intake.escrow import Escrow
 
-    return Escrow(project.folder / "raw").keep
+    escrow = Escrow(project.folder / "raw", run.secret())
+
+    def lack(agent: str, path: Path, sessions: Collection[str], bare: Collection[str]) -> set[str]:
+        names = sessions if files.is_database(path) else ("",)
+        gone = {name for name in names if not escrow.place(agent, path, name).exists()}
+        return gone.difference(bare) if (escrow.folder / agent).exists() else gone
+
+    run.keep, run.lack = escrow.keep, lack

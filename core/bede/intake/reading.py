@@ -47,12 +47,13 @@ class Told:
 class Reader:
     """The reading of one file; `state` and `cursor` are where it stands, behind what was yielded last.
 
-    With `only`, a database's sessions of these ids are read.
+    `secret` is the project's own. With `only`, a database's sessions of these ids are read.
     """
 
     source: Source
     path: Path
     tally: Tally
+    secret: bytes
     keeps_thoughts: bool = False
     only: Collection[str] | None = None
     cursor: jsonl.Cursor = field(default_factory=jsonl.Cursor)
@@ -145,7 +146,7 @@ class Reader:
         return source.load(path, self.tally)
 
     def _tell(self, item: Item) -> list[Told]:
-        seen, item = item.what, cleaned(item, self.keeps_thoughts)
+        seen, item = item.what, cleaned(item, self.keeps_thoughts, self.secret)
         what, session = item.what, item.session
         if item.at is not None:
             self.latest[session] = item.at

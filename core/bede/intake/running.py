@@ -15,8 +15,9 @@ from typing import Any
 from bede.errors import BadSource, BedeError, Corrupt, Unavailable
 from bede.intake import files
 from bede.intake.belonging import Roots
+from bede.intake.cleaning import name
 from bede.intake.reading import FAULTS, Reader, form
-from bede.intake.sorting import Sorting
+from bede.intake.sorting import Sorting, outcome
 from bede.intake.writing import Writer
 from bede.projections import sessions
 from bede.quick import dataclass, field
@@ -35,6 +36,9 @@ _ONWARD = ("offset", "line", "part", "head", "tail")
 Keep = Callable[[str, Path, int, int, Collection[str]], int]
 """Copies what was read of a file between two offsets, of a database some sessions; returns how far it goes, or -1."""
 
+Lack = Callable[[str, Path, Collection[str], Collection[str]], set[str]]
+"""Returns which of a database's sessions, but for some, have no copy; of any other file "", if it has none."""
+
 
 @dataclass(slots=True)
 class Report:
@@ -49,6 +53,7 @@ class Report:
     refused: dict[Path, str] = field(default_factory=dict)  # folders that may not be looked into, and why
     #: Of files whose sessions all tell a folder: what the file looked like, and the folders.
     folders: dict[Path, tuple[files.Mark, frozenset[str]]] = field(default_factory=dict)
+    _counted: set[Path] = field(default_factory=set)
 
     @property
     def files(self) -> Counter[str]:
@@ -60,15 +65,16 @@ class Report:
         known = self.verdicts.get(path)
         if known is None or _BEST.index(verdict) < _BEST.index(known):
             self.verdicts[path] = verdict
-        if known in (None, "unchanged"):
+        if path not in self._counted and (tally.types or tally.problems):
+            self._counted.add(path)
             self.records.update(tally.types)
             self.problems.update(tally.problems)
 
     def fail(self, path: Path, error: Exception) -> None:
-        """Note that a file cannot be read, and why."""
-        code = error.code if isinstance(error, BedeError) else BadSource.code
+        """Note that a file cannot be read, why, and what to do."""
+        code, hint = (error.code, error.hint) if isinstance(error, BedeError) else (BadSource.code, "")
         if not any(known == path for known, *_ in self.failed):
-            self.failed.append((path, code, str(error)))
+            self.failed.append((path, code, f"{error}; {hint}" if hint else str(error)))
 
 
 _BEST = ("unreadable", "read", "unchanged", "foreign", "unplaced", "empty")
@@ -91,7 +97,7 @@ def recognise(path: Path) -> str:
     """Return whose transcript a file is, by its name and its first bytes; "" where nothing is in it yet.
 
     Raises:
-        BadSource: it is nobody's, or cannot be read.
+        BadSource: it is nobody's, or cannot be read, as one that is compressed without its end.
         Unavailable: it is compressed, and the library for that is missing.
     """
     try:
@@ -108,6 +114,8 @@ def recognise(path: Path) -> str:
             return agent
     if files.is_blank(head):
         return ""
+    with suppress(OSError), files.opened(path, is_whole=True):  # It may well be somebody's once it has its end.
+        pass
     raise BadSource(f"no agent's transcript: {path}", hint=f"known are those of {', '.join(sorted(AGENTS))}")
 
 
@@ -130,10 +138,12 @@ class Run:
     is_dry: bool = False
     is_again: bool = False
     keep: Keep | None = None
+    lack: Lack = lambda *_: set()
     #: Files with sessions that tell no folder, but which session they came out of.
     _waiting: dict[Path, tuple[str, frozenset[str]]] = field(default_factory=dict)
     _cursors: list[tuple[Path, cursors.Cursor]] = field(default_factory=list)
     _is_writing: bool = False
+    _secret: bytes = b""
 
     def take(self, agent: str, path: Path) -> None:
         """Read on in one file, and write what is new in it."""
@@ -197,9 +207,10 @@ class Run:
                 self._keep(path, known, known.mark, tally)
             elif (known.state or "offset" in known.mark) and self._rests(known.mark):
                 self._later(path, self._cursor(agent, known.mark, known.state))
-            return "unchanged"
+            verdict = outcome(known.mark.get("places", {}), known.mark.get("waits", {}))
+            return "unchanged" if verdict == "read" else verdict
         if known is None and self._is_elsewhere(path, seen):
-            return "foreign"
+            return "foreign" if self.report.folders[path][1] else "empty"
         with files.together(path, companions(module, path)) if is_packed else nullcontext(path) as place:
             return self._read(module, path, place, known, seen, tally)
 
@@ -243,8 +254,11 @@ class Run:
         self.report.turns.update(writer.counts)
         self.report.sessions.update((module.AGENT, name) for name, is_ours in sorting.places.items() if is_ours)
         if sorting.verdict() == "read":
-            changed = reader.only if mark.get("kept") else None
-            self._keep(path, cursor, mark if start else {**mark, "kept": None}, tally, changed)
+            changed = None
+            if mark.get("kept") and reader.only is not None:
+                changed = {name(each, reader.secret) for each in reader.only}
+            is_on = start or reader.form == "document"
+            self._keep(path, cursor, mark if is_on else {**mark, "kept": None}, tally, changed)
         return sorting.verdict()
 
     def _cursor(self, agent: str, mark: files.Mark, state: dict[str, Any]) -> cursors.Cursor:
@@ -267,15 +281,22 @@ class Run:
         self, module: Source, path: Path, known: cursors.Cursor | None, tally: Tally
     ) -> tuple[Reader, dict[str, str]]:
         """Return the reader of a file, of a database only for what changed in it, and stamps of its sessions."""
-        reader = Reader(module, path, tally, self.keeps_thoughts)
+        reader = Reader(module, path, tally, self.secret(), self.keeps_thoughts)
         stamps: dict[str, str] = {}
         if module.FORM == "document" and hasattr(module, "sessions") and files.is_database(path):
             with suppress(BadSource):  # Then all that can be read of it is.
                 stamps = dict(module.sessions(path))
             if stamps and known and "stamps" in known.mark:
                 before = known.mark["stamps"]
-                reader.only = {name for name, stamp in stamps.items() if before.get(name) != stamp}
-        return reader, stamps
+                reader.only = {each for each in stamps if before.get(name(each, reader.secret)) != stamps[each]}
+        return reader, {name(each, reader.secret): stamp for each, stamp in stamps.items()}
+
+    def secret(self) -> bytes:
+        """Return the project's secret, asked for once."""
+        if not self._secret:
+            with self.repository.snapshot() as reading:
+                self._secret = reading.secret()
+        return self._secret
 
     def _sorted(self, reader: Reader, writer: Writer, sorting: Sorting) -> Sorting:
         """Read to the end, writing what is the project's whenever there is enough of it."""
@@ -339,19 +360,27 @@ class Run:
     ) -> None:
         """Copy what the copy of a file does not have yet, and remember how far it reaches.
 
-        Of a database that was copied before, only sessions that `changed`.
+        Of a database that was copied before, only sessions that `changed`, and those whose copy is gone. Sessions of
+        which it has nothing by itself are `bare`: they never have a copy of their own.
         """
-        end = int(mark.get("offset", 0))
-        now = {"mtime": mark["mtime"], **({"stamp": mark["stamp"]} if "stamp" in mark else {})}
-        if not self.keep or (mark.get("kept") or {}) == {"to": end, **now}:
+        if not self.keep:
             return
+        now: dict[str, Any] = {name: mark[name] for name in ("mtime", "stamp") if name in mark}
+        now["to"] = int(mark.get("offset", 0))
         ours = {name for name, is_ours in mark.get("places", {}).items() if is_ours}
-        sessions = ours if changed is None else ours.intersection(changed)
-        kept = self.keep(cursor.agent, path, (mark.get("kept") or {"to": 0})["to"], end, sessions)
-        if kept < 0:
+        kept = mark.get("kept") or {"to": 0}
+        lost = self.lack(cursor.agent, path, ours, kept.get("bare", ()))
+        if now.items() <= kept.items():
+            if not lost:
+                return
+            changed = ()
+        sessions = ours if changed is None else {*ours.intersection(changed), *lost}
+        reach = self.keep(cursor.agent, path, kept["to"], now["to"], sessions)
+        if reach < 0:
             tally.bad("no raw copy of a database")
             return
-        cursor.mark["kept"] = {"to": kept, **now}
+        bare = sorted(self.lack(cursor.agent, path, ours, ()))
+        cursor.mark["kept"] = {**now, "to": reach, **({"bare": bare} if bare else {})}
         self._later(path, cursor)
 
 
@@ -373,10 +402,12 @@ def _is_unchanged(mark: files.Mark, seen: files.Mark) -> bool:
 def _resume(reader: Reader, known: cursors.Cursor, seen: files.Mark) -> bool:
     """Let a reader go on where the file was left, if what was read still stands there.
 
-    A file that was written to and did not grow was written over.
+    A file that was written to and did not grow was written over, and one that another took the place of may have been.
     """
     mark = known.mark
     if reader.form != "stream" or "offset" not in mark or mark.get("waits"):
+        return False
+    if "file" in mark and mark["file"][1:] != seen["file"][1:]:  # Its number; that of the disk changes with a restart.
         return False
     if "mtime" in mark and seen["size"] <= mark["size"] and seen["mtime"] != mark["mtime"]:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from bede.intake.reading import Told
@@ -131,13 +131,16 @@ class Sorting:
 
     def verdict(self) -> str:
         """Return what came of a file: read, foreign, unplaced, or empty."""
-        if any(self.places.values()):
-            return "read"
-        if self._undecided():
-            return "unplaced"
-        if self.places:
-            return "foreign"
-        return "empty"
+        return outcome(self.places, self._undecided())
+
+
+def outcome(places: Mapping[str, bool], waiting: Collection[str]) -> str:
+    """Return what came of a file, by whose its sessions are, and those of which that is not known."""
+    if any(places.values()):
+        return "read"
+    if waiting:
+        return "unplaced"
+    return "foreign" if places else "empty"
 
 
 def _size(item: Told) -> int:

@@ -23,6 +23,7 @@ from bede.quick import dataclass, field, replace
 from bede.records import Draft
 from bede.repository import Reading, Repository, Writing, log
 from bede.repository.cursors import Cursor, put
+from bede.sources.turns import muted
 
 #: What makes of base 64 what `base64` calls safe for URLs; to load that room for it costs every run.
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -56,6 +57,8 @@ class Writer:
     #: Of the turns that are being written: the events that tell them already, and the origins that others have.
     _events: dict[str, int] = field(default_factory=dict)
     _elsewhere: set[str] = field(default_factory=set)
+    #: Turns that were met and say nothing any more, by session: no cursor holds their words either.
+    _purged: dict[str, set[str]] = field(default_factory=dict)
 
     def write(self, told: Sequence[Told], cursor: Cursor | None) -> None:
         """Write what was told, and how far the file is read then, in one transaction.
@@ -69,7 +72,13 @@ class Writer:
             for session, items in _by_session(told, self.keeps_thoughts).items():
                 self._session(writing, secret, session, items)
             if cursor is not None:
-                put(writing.connection, self.path, cursor)
+                put(writing.connection, self.path, self._muted(cursor))
+
+    def _muted(self, cursor: Cursor) -> Cursor:
+        """Return a cursor without the words of turns that were purged."""
+        folds = cursor.state.get("turns", {})
+        meant = {name: muted(folds[name], keys) for name, keys in self._purged.items() if name in folds}
+        return replace(cursor, state={**cursor.state, "turns": {**folds, **meant}}) if meant else cursor
 
     def foresee(self, reading: Reading, told: Sequence[Told]) -> None:
         """Count what writing this would do, and do nothing."""
@@ -139,6 +148,8 @@ class Writer:
 
     def _turn(self, reading: Reading, told: Told, body: dict[str, Any], session: int, seq: int) -> Draft | None:
         old = log.load(reading.connection, [seq])[seq].body if seq else None
+        if seq and old is None:
+            self._purged.setdefault(told.session, set()).add(body["key"])
         if self.is_again:
             self._load(reading, session)
         if old is not None:

@@ -34,7 +34,7 @@ class Unread(Record):
 
 @dataclass(frozen=True, slots=True)
 class Unclaimed(Record):
-    """New transcripts that are nobody's: the folder that they tell, "" for none, how many, and the newest of them.
+    """Transcripts that are nobody's: the folder that they tell, "" for none, how many, and the newest of them.
 
     Of a folder that is `gone`, as that of a worktree which was removed, nothing tells any more whose it was.
     """
@@ -70,7 +70,7 @@ class Vectors(Record):
 class IngestResult(Record):
     """What was met and what came of it. `files` by outcome, `turns` by outcome, `problems` by reason.
 
-    Of files: `read` had something for this project, `unchanged` nothing new, `foreign` belong to other folders,
+    Of files: `read` had something for this project, `unchanged` had and nothing new, `foreign` belong to other folders,
     `unplaced` tell no folder, `empty` no conversation, `unreadable` are listed, and so are folders that may not be
     looked into. Of turns: `new`, `revised` (told again with more in them), `repeated` (known already),
     `replayed` (copies of another session's). `embedded` counts windows that got a vector now, `vectors` those that
@@ -208,6 +208,7 @@ def _run(context: Context, wanted: Wanted, is_all: bool) -> Report:
 def _noted(context: Context, wanted: Wanted, called: Guests | None) -> IngestResult:
     """Run for every project, and note what came of it, however it ends."""
     from bede import diary
+    from bede.redact import redact_value
 
     line: dict[str, Any] = {"at": timestamp(context.now()), "outcome": "failed"}
     try:
@@ -222,7 +223,7 @@ def _noted(context: Context, wanted: Wanted, called: Guests | None) -> IngestRes
         raise
     finally:
         with suppress(BedeError):
-            diary.write(diary.place(context.environment), line)
+            diary.write(diary.place(context.environment), redact_value(line))
 
 
 def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, is_all: bool) -> IngestResult:

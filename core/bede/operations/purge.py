@@ -11,7 +11,7 @@ from bede.leases import intents, outbox
 from bede.operation import Field, operation
 from bede.quick import dataclass
 from bede.records import Event, Record
-from bede.repository import Reading
+from bede.repository import Reading, cursors
 from bede.repository.refs import COORDINATION
 
 
@@ -58,9 +58,10 @@ def purge(
     if yes and gone:
         with context.repository.write("purge", actor, context.now()) as writing:
             writing.purge([event.seq for event in gone])
-            for session in _sessions(gone):
+            for agent, session in _sessions(gone):
                 intents.unsay(writing.connection, session)
                 outbox.unsay(writing.connection, session)
+                cursors.drop(writing.connection, agent, session)
     if yes:  # Also again: the call before may have been stopped on its way.
         _wipe(context)
     already = tuple(event.id for event in events.values() if event.body is None)
@@ -68,9 +69,9 @@ def purge(
     return PurgeResult(word, tuple(event.id for event in gone), already, _warning(context, events.values()))
 
 
-def _sessions(events: Iterable[Event]) -> set[str]:
-    """Return the sessions that turns were said in."""
-    return {str(event.body["session"]) for event in events if event.kind == "turn" and event.body}
+def _sessions(events: Iterable[Event]) -> set[tuple[str, str]]:
+    """Return the sessions that turns were said in, each behind its agent."""
+    return {(event.actor, str(event.body["session"])) for event in events if event.kind == "turn" and event.body}
 
 
 def _warning(context: Context, events: Collection[Event]) -> str:
@@ -79,7 +80,7 @@ def _warning(context: Context, events: Collection[Event]) -> str:
     if raw.exists() and any(event.kind == "turn" for event in events):
         told.append(f"copies of the transcripts, kept by 'ingest --keep-raw', are not touched: {raw}")
     with context.repository.snapshot() as reading:
-        ids = _quoting(reading, _sessions(events)) - {event.id for event in events}
+        ids = _quoting(reading, {session for _, session in _sessions(events)}) - {event.id for event in events}
     if ids:
         told.append(f"what a session was asked stands in refusals too, purge them as well: {' '.join(sorted(ids))}")
     return "; ".join(told)

@@ -9,6 +9,7 @@ record is found never depends on how much of the file was there when it was read
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +28,7 @@ BULK = 4 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n"
+_BLANKS = re.compile(r"[\x00 \t\r\n]*")
 #: `json.loads` without its guess at the encoding, which takes as long as a short record itself; and what is below that.
 _STRICT = json.JSONDecoder().decode
 _SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
@@ -173,16 +175,26 @@ def _whole(line: bytes, first: bool) -> Found | None:
 def _glued(line: bytes) -> Found | None:
     """Return the objects that make up a text, one behind the other; None where anything else is among them."""
     skipped = len(line) - len(line.lstrip(_PADDING + _BOM))
-    text = line[skipped:].rstrip(_PADDING).decode("utf-8", "replace")
+    return _objects(line[skipped:].rstrip(_PADDING).decode("utf-8", "replace"), 0, skipped, set())
+
+
+def _objects(text: str, at: int, place: int, seen: set[int]) -> Found | None:
+    """Return the objects that make up a text from `at` on, which is `place` bytes behind where offsets begin.
+
+    Where one was `seen` before, something else came behind it: nobody reads the same twice. Each that is met is added.
+    """
     found: Found = []
-    at = 0
     try:
         while at < len(text):
+            if at in seen:
+                return None
+            seen.add(at)
             value, end = _LAX.raw_decode(text, at)
             if not isinstance(value, dict):
                 return None
-            found.append((skipped + len(text[:at].encode()), value))
-            at = end + len(text[end:]) - len(text[end:].lstrip("\x00 \t\r\n"))
+            found.append((place, value))
+            end = _BLANKS.match(text, end).end()  # type: ignore[union-attr]
+            place, at = place + len(text[at:end].encode()), end
     except (ValueError, RecursionError):
         return None
     return found
@@ -190,11 +202,13 @@ def _glued(line: bytes) -> Found | None:
 
 def _behind_torn(line: bytes) -> Found | None:
     """Return the objects that make up the end of a line whose beginning is torn."""
-    at = 0
-    for _ in range(TRIES if len(line) <= SEARCHED else 0):
-        at = line.find(b'{"', at + 1)
+    if len(line) > SEARCHED:
+        return None
+    text, place, at, seen = line.rstrip(_PADDING).decode("utf-8", "replace"), 0, 0, set[int]()
+    for _ in range(TRIES):
+        place, at = line.find(b'{"', place + 1), text.find('{"', at + 1)
         if at < 0:
             return None
-        if found := _glued(line[at:]):
-            return [(-at - offset, value) for offset, value in found]
+        if found := _objects(text, at, place, seen):
+            return [(-offset, value) for offset, value in found]
     return None

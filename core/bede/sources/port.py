@@ -3,7 +3,8 @@
 A format turns the records that an agent wrote into *items*: who said what, which tool was called upon what, how that
 ended, which files it changed. A format is a module with the names of `Stream` or of `Document`; it is pure but for
 reading the file it is given. The same bytes give the same items, however they were cut on the way: nothing here
-reads a clock, redacts, writes, or decides whose project a session is.
+reads a clock, writes, or decides whose project a session is. Texts are given as they are, with their secrets; but what
+a key or an origin is made of, and what is cut from a longer text, is `clean` before that.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 from bede.quick import dataclass, field
 from bede.records import Record
+from bede.sources.kept import clean
 
 #: Who is behind a record that an agent keeps in the user's role.
 Speaker = Literal[
@@ -197,8 +199,13 @@ class Spot:
 
     path: Path
     line: int  # 1-based
-    offset: int  # bytes before it; two records of one line share neither with their like
+    offset: int  # bytes before it; no key is made of them: without its secrets a record has other ones
     part: int = 0  # 0 for the first record of a line, 1 for one glued behind it
+
+    @property
+    def place(self) -> str:
+        """What no other record of the file shares, and a copy of it without secrets does: line and part."""
+        return f"{self.line}.{self.part}"
 
 
 #: A table's name, its columns, and rows of it.
@@ -246,8 +253,13 @@ class Document(Source, Protocol):
     # And, where other files are read together with a transcript:
     # def beside(path: Path) -> Iterable[Path]: return them, whether they are there or not; a raw copy takes them along.
     # And, where it lies in a database, which is copied session by session:
-    # def rows(path: Path, session: str) -> Iterator[Table]: yield what the database has of one, as it stands there.
+    # def rows(path: Path, sessions: Collection[str]) -> Iterator[tuple[str, Iterator[Table]]]: yield what the database
+    #     has of each of them, as it stands there; it is opened once.
     # def outside(path: Path, sessions: Collection[str]) -> list[Path]: return files that hold some in its place.
+    # And, where its records say something only once they are put together, as mutations do:
+    # def settled(path: Path) -> dict[str, Any] | None: return the one record that says what they lead to, if they do.
+    # And, where pieces of a text, in objects of a list, are read as one with nothing between them:
+    # BETWEEN: str = ""
 
 
 #: Most lines of a failed call's output that are kept, and most characters of them.
@@ -255,6 +267,6 @@ LINES, CHARACTERS = 15, 4000
 
 
 def tail(output: str) -> str:
-    """Return the end of a failed call's output, as much of it as is kept."""
-    kept = output.rstrip()[-CHARACTERS * 4 :]
+    """Return the end of a failed call's output, as much of it as is kept, and clean: nobody knows half a secret."""
+    kept = clean(output[-CHARACTERS * 16 :]).rstrip()[-CHARACTERS * 4 :]
     return "\n".join(kept.split("\n")[-LINES:])[-CHARACTERS:]

@@ -7,7 +7,7 @@ It may be stopped behind any item and goes on from its state, with the same turn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Thought, Usage
@@ -19,6 +19,8 @@ __all__ = ["Turn", "Turns", "fold", "text_of"]
 PARTS, CHARACTERS = 24, 6000
 #: How many finished turns are kept in mind because a call of theirs has no result yet.
 WAITING = 16
+#: Where a part says something, and where it holds edits.
+_SAID, _EDITS = ("text", "thought", "tool", "target", "output"), ("edits", "changed")
 #: What a request to the model cost, and the model.
 _COUNTS: tuple[str, ...] = Usage.__slots__
 
@@ -133,6 +135,20 @@ class Turns:
             for name in _COUNTS:
                 if value := getattr(what, name):
                     known[name] = max(value, known.get(name, value)) if name != "model" else value
+
+
+def muted(state: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """Return a fold's state in which some turns say nothing; what is still to come to them finds its place."""
+    turn, waiting = state["open"], state["waiting"]
+    return {
+        "open": _muted(turn) if turn and turn["key"] in keys else turn,
+        "waiting": [_muted(each) if each["key"] in keys else each for each in waiting],
+    }
+
+
+def _muted(turn: Turn) -> Turn:
+    kept = ({name: part[name] for name in part if name not in _EDITS} for part in turn["parts"])
+    return {**turn, "parts": [{name: "" if name in _SAID else part[name] for name in part} for part in kept]}
 
 
 def _is_pending(part: dict[str, Any]) -> bool:

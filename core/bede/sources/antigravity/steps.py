@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from bede.quick import dataclass, field
+from bede.sources.kept import clean, form
 from bede.sources.pi.entry import moment
 from bede.sources.pi.tools import string
 from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Sort, Thought, What, tail
@@ -103,7 +104,7 @@ class Step:
 
     def is_same(self, later: Step) -> bool:
         """Tell whether a later step of the same name is this one, written again."""
-        same = self.record == later.record and self.cut == later.cut
+        same = self.cut == later.cut and (self.record == later.record or form(self.record) == form(later.record))
         return same or self.status in (*UNENDED, "CLEARED") or later.status == "CLEARED"
 
     def fill(self, other: Step) -> None:
@@ -129,7 +130,7 @@ def read(record: dict[str, Any], line: int, is_encoded: bool) -> Step:
     kind = record["type"]
     cut = record.get("truncated_fields")
     return Step(
-        f"{number}.{kind if len(kind) < 80 else _short(kind)}.{mark}",
+        f"{number}.{clean(kind) if len(kind) < 80 else _short(kind)}.{mark}",
         kind,
         line,
         (created, number),
@@ -140,7 +141,7 @@ def read(record: dict[str, Any], line: int, is_encoded: bool) -> Step:
 
 
 def _short(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return hashlib.sha256(clean(text).encode()).hexdigest()[:12]
 
 
 def _calls(told: Any, is_encoded: bool) -> list[tuple[str, dict[str, Any]]]:

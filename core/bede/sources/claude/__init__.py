@@ -34,6 +34,7 @@ from bede.sources.claude.frame import (
 )
 from bede.sources.claude.places import ENVELOPE, accepts, find
 from bede.sources.claude.prompts import parts, queued, spoken
+from bede.sources.kept import clean
 from bede.sources.port import Item, Prompt, Reply, Result, Rewind, Spot, Tally, Thought, Usage, What
 
 __all__ = ["AGENT", "FORM", "accepts", "find", "take"]
@@ -44,6 +45,8 @@ FORM: Literal["stream"] = "stream"
 REQUESTS, QUEUE = 32, 16
 #: Most types of records that are counted by their names.
 NAMES = 500
+#: Shortest signature of a thought that is one: nobody guesses so many characters.
+SIGNATURE = 64
 
 _MOST = 1 << 53
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -90,9 +93,9 @@ def _title(record: dict[str, Any], frame: Frame, state: State, _: Tally) -> list
     """Take a title; one that a person gave goes before one that was made."""
     name, rank = ("customTitle", 2) if record["type"] == "custom-title" else ("aiTitle", 1)
     title, known = record.get(name), session_of(frame.session, state)
-    if not isinstance(title, str) or rank < known[RANK] or title == known[TITLE]:
+    if not isinstance(title, str) or rank < known[RANK] or (title := clean(title)[:1000]) == known[TITLE]:
         return []
-    known[TITLE], known[RANK] = title[:1000], rank
+    known[TITLE], known[RANK] = title, rank
     return [tell(frame, known)] if known[TOLD] else []
 
 
@@ -112,7 +115,7 @@ def _user(record: dict[str, Any], frame: Frame, state: State, tally: Tally) -> l
         for number, block in enumerate(content):
             if isinstance(block, dict) and block.get("type") == "tool_result":
                 call = identity(block.get("tool_use_id"))
-                made = tools.result(call or f"{frame.uuid or frame.spot.offset}:{number}", block, record)
+                made = tools.result(call or f"{frame.uuid or frame.spot.place}:{number}", block, record)
                 what, mark, key = _ended(made, call)
                 items.append(item(frame, number, mark, what, key))
     said = _prompt(record, found, frame, bool(items))
@@ -250,7 +253,7 @@ def _assistant(record: dict[str, Any], frame: Frame, state: State, tally: Tally)
     is_error = record.get("isApiErrorMessage") is True or model == "<synthetic>"
     name = model if isinstance(model, str) and not is_error else ""
     request, is_known = _request(record, message)
-    items, place = [], frame.uuid or str(frame.spot.offset)
+    items, place = [], frame.uuid or frame.spot.place
     for number, block in enumerate([{"type": "text", "text": content}] if isinstance(content, str) else content):
         if isinstance(block, dict) and (made := _block(block, f"{place}:{number}", name, is_error)):
             what, mark, key = made
@@ -275,23 +278,34 @@ def _block(block: dict[str, Any], place: str, model: str, is_error: bool) -> tup
             return None
         if kind == "text":
             return Reply(text, model, is_error), f"t{digest(text)}", ""
-        return Thought(text), f"h{digest(text)}", ""
+        return Thought(text), f"h{_sealed(block, text)}", ""
     if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
         name, tool = identity(block.get("id")), block.get("name")
         call = tools.call(name or place, tool if isinstance(tool, str) else "", block.get("input"))
         said = (text for edit in call.edits for text in (edit.path, edit.old, edit.new))
-        mark = f"c{digest(name, call.tool, call.target, *said)}"
-        return call, mark, f"{name}:{mark}" if is_global(name) else ""
+        is_known = is_global(name)
+        mark = f"c{digest(call.target, *said, about=(name if is_known else clean(name)) + clean(call.tool))}"
+        return call, mark, f"{name}:{mark}" if is_known else ""
     if isinstance(kind, str) and kind.endswith("_tool_result"):
         name = identity(block.get("tool_use_id"))
         return _ended(tools.server_result(name or place, block), name)
     return None
 
 
+def _sealed(block: dict[str, Any], thought: str) -> str:
+    """Return a checksum for a thought: of the signature beside it, which is not kept and spares it to be redacted."""
+    signature = block.get("signature")
+    if isinstance(signature, str) and len(signature) >= SIGNATURE:
+        return digest(about=signature)
+    return digest(thought)
+
+
 def _ended(result: Result, call: str) -> tuple[Result, str, str]:
     """Return how a call ended, with its mark and its key: results of one call that differ are different things."""
-    mark = f"r{digest(call, repr((result.ok, result.exit_status, result.denied)), result.output)}"
-    return result, mark, f"{call}:result:{mark}" if is_global(call) else ""
+    is_known = is_global(call)
+    about = (call if is_known else clean(call)) + repr((result.ok, result.exit_status, result.denied))
+    mark = f"r{digest(result.output, about=about)}"
+    return result, mark, f"{call}:result:{mark}" if is_known else ""
 
 
 def _usage(message: dict[str, Any], model: str, frame: Frame, request: str, state: State) -> list[Item]:
@@ -302,7 +316,7 @@ def _usage(message: dict[str, Any], model: str, frame: Frame, request: str, stat
     details = told.get("output_tokens_details")
     seen = [told.get(name) for name in _COUNTS]
     seen.append(details.get("thinking_tokens") if isinstance(details, dict) else 0)
-    key = f"usage:{request or frame.uuid or frame.spot.offset}"
+    key = f"usage:{request or frame.uuid or frame.spot.place}"
     requests, name = state["requests"], f"{frame.session}/{key}"
     before = requests.pop(name, None)
     if before == seen:  # as for nearly all records of a request but its first

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from bede import sessions
 from bede.quick import dataclass
+from bede.sources.kept import clean
 from bede.sources.port import Item, Rewind, Session, Spot, Usage, What
 
 AGENT = "claude-code"
@@ -165,20 +166,21 @@ def identity(value: Any) -> str:
     """Return an id that is short enough to be one; nothing where there is none."""
     if not isinstance(value, str):
         return ""
-    return value if len(value) <= _LONGEST_ID else sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+    return value if len(value) <= _LONGEST_ID else sha256(clean(value).encode()).hexdigest()
 
 
-def digest(*texts: str) -> str:
-    """Return a checksum of what an item says."""
-    total = 0
+def digest(*texts: str, about: str = "") -> str:
+    """Return a checksum of what an item says, as it is kept, and of something about it that holds no secret."""
+    total = crc32(about.encode("utf-8", "surrogatepass"))
     for text in texts:
-        total = crc32(text.encode("utf-8", "surrogatepass"), total)
+        total = crc32(clean(text).encode(), total)
     return f"{total:08x}"
 
 
 def is_global(identity: str) -> bool:
     """Tell whether an id is one of those that the maker of the model gives, and only once."""
-    return len(identity) >= 20 and identity.startswith(("toolu_", "srvtoolu_", "msg_"))
+    is_shaped = len(identity) >= 20 and identity.startswith(("toolu_", "srvtoolu_", "msg_"))
+    return is_shaped and identity.replace("_", "").isalnum()
 
 
 def item(frame: Frame, number: int, tag: str, what: What, key: str = "") -> Item:
@@ -187,7 +189,7 @@ def item(frame: Frame, number: int, tag: str, what: What, key: str = "") -> Item
     origin = f"{frame.uuid}:{number}:{tag}" if frame.uuid else ""
     return Item(
         frame.session,
-        key or origin or f"@{spot.offset}.{spot.part}:{number}:{tag}",
+        key or origin or f"@{spot.place}:{number}:{tag}",
         what,
         frame.at,
         frame.precision,

@@ -24,9 +24,11 @@ from bede.sources.codex.state import AGENT, SHORT, Place, Precision, met
 from bede.sources.jsonl import LONGEST
 from bede.sources.port import Item, Spot, Tally, World
 
-__all__ = ["AGENT", "FORM", "accepts", "find", "take", "whole"]
+__all__ = ["AGENT", "BETWEEN", "FORM", "accepts", "find", "take", "whole"]
 
 FORM: Literal["stream"] = "stream"
+#: What stands between the pieces of a text that is read as one.
+BETWEEN = ""
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -115,7 +117,7 @@ def whole(path: Path, tally: Tally) -> Iterator[Item]:
 
 def take(record: Any, spot: Spot, state: dict[str, Any], tally: Tally) -> list[Item]:
     """Return the items of one decoded record, of any of the generations."""
-    place = Place(state, tally, f"{spot.offset}.{spot.part}", spot.line, session_of(AGENT, spot.path.name))
+    place = Place(state, tally, spot.place, spot.line, session_of(AGENT, spot.path.name))
     if not isinstance(record, dict):
         tally.bad("not an object")
     elif "payload" in record:

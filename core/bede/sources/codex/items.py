@@ -30,7 +30,7 @@ Block = tuple[str, str]
 def _say(place: Place, what: Prompt | Reply | Thought, channel: str) -> None:
     """Give a text, unless another channel has done so: `i` history, `e` event, `c` completed item."""
     role = what.speaker if isinstance(what, Prompt) else type(what).__name__
-    mark = role if role == "interrupt" else f"{role}:{digest(what.text.strip())}"
+    mark = role if role == "interrupt" else f"{role}:{digest(what.text)}"
     heard: list[list[str]] = place.state.setdefault("heard", [])
     for entry in heard:
         if entry[0] == mark and channel not in entry[1]:

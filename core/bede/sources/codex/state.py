@@ -10,6 +10,7 @@ import re
 from typing import Any, Literal
 
 from bede.quick import dataclass, field
+from bede.sources.kept import clean
 from bede.sources.port import Item, Prompt, Rewind, Session, Tally, Usage, What
 
 AGENT = "codex"
@@ -46,8 +47,8 @@ def short(value: Any) -> str:
 
 
 def digest(text: str) -> str:
-    """Return what stands for a text, which may hold anything, where only its sameness matters."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    """Return what stands for a text, as it is kept, where only its sameness matters."""
+    return hashlib.blake2b(clean(text).strip().encode(), digest_size=6).hexdigest()
 
 
 def give(place: Place, what: What, key: str = "", mark: str = "") -> str:

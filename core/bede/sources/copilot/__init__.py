@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bede.errors import BadSource, cause
 from bede.sources import homes
@@ -20,6 +20,8 @@ from bede.sources.vscode import stamps
 
 AGENT = "copilot"
 FORM: Literal["document"] = "document"
+#: What stands between the pieces of a text that is read as one.
+BETWEEN = ""
 
 
 _LOG = re.compile(rb'\{\s*"kind"\s*:\s*(?:0\s*,\s*"v"\s*:\s*\{|[123]\s*,\s*"k"\s*:\s*\[)')
@@ -96,20 +98,37 @@ def stamp(path: Path) -> str:
     return stamps(path, *beside(path))
 
 
+def settled(path: Path) -> dict[str, Any] | None:
+    """Return the one record that says what the log of a chat leads to; None where a file is no such log.
+
+    Raises:
+        BadSource: it cannot be read.
+    """
+    if path.suffix == ".json" or not _is_log(path):
+        return None
+    state = chat.replayed(path, Tally())
+    return {"kind": 0, "v": state} if chat.is_session(state) else None
+
+
 def load(path: Path, tally: Tally) -> Iterator[Item]:
     """Yield all items of a transcript, in order.
 
     Raises:
         BadSource: nothing in it can be read.
     """
+    if path.suffix == ".json" or _is_log(path):
+        return chat.load(path, tally)
+    return events.load(path, tally)
+
+
+def _is_log(path: Path) -> bool:
+    """Tell whether lines are the log of a chat, and not events."""
     try:
         with path.open("rb") as file:
             head = file.read(65536)
     except OSError as error:
         raise BadSource(f"{path} cannot be read: {cause(error)}", reason="file") from error
-    if path.suffix == ".json" or _LOG.match(_begin(head)) or (_is_kept(path) and not _EVENT.search(head)):
-        return chat.load(path, tally)
-    return events.load(path, tally)
+    return bool(_LOG.match(_begin(head)) or (_is_kept(path) and not _EVENT.search(head)))
 
 
 def _is_kept(path: Path) -> bool:

@@ -36,6 +36,7 @@ from bede.sources.vscode import (
     count,
     first,
     folder,
+    glance,
     instant,
     is_command,
     is_foreign,
@@ -85,12 +86,12 @@ class _Reading:
     session: str
     known: Session
     given: Session | None = None
-    ids: dict[str, str] = field(default_factory=dict)  # id of an event → hash of the first that bore it
+    ids: dict[str, int] = field(default_factory=dict)  # id of an event → hash of the first that bore it
     calls: dict[str, _Told] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)  # request for a permission → call
     denied: set[str] = field(default_factory=set)
-    announced: set[str] = field(default_factory=set)  # thoughts that an event of their own told
-    thoughts: set[str] = field(default_factory=set)  # thoughts that a message told
+    announced: set[int] = field(default_factory=set)  # thoughts that an event of their own told
+    thoughts: set[int] = field(default_factory=set)  # thoughts that a message told
     counted: set[str] = field(default_factory=set)  # requests to the model whose tokens a record of its own told
 
 
@@ -147,10 +148,10 @@ def _event(record: Any, spot: Spot, reading: _Reading, tally: Tally) -> Iterator
 def _key(identity: str, event: dict[str, Any], spot: Spot, reading: _Reading) -> str:
     """Return what names an event: its id, or its id and content where another event bore that id before."""
     if not identity:
-        return f"@{spot.offset}.{spot.part}"
-    content = short(event)
+        return f"@{spot.place}"
+    content = glance(event)
     before = reading.ids.setdefault(identity, content)
-    return identity if before == content else f"{identity}~{content}"
+    return identity if before == content else f"{identity}~{short(event)}"
 
 
 def _session(kind: str, data: dict[str, Any], reading: _Reading) -> Session | None:
@@ -236,9 +237,9 @@ def _reasoning(data: dict[str, Any], key: str, reading: _Reading, is_side: bool)
     return [(f"{key}:thought", thought)] if thought else []
 
 
-def _thought(thought: str, told: set[str], telling: set[str]) -> Thought | None:
+def _thought(thought: str, told: set[int], telling: set[int]) -> Thought | None:
     """Return a thought; None where there is none, or where the other kind of event, which may come first, told it."""
-    content = short(thought)
+    content = glance(thought)
     if not thought.strip() or content in told:
         told.discard(content)
         return None
@@ -281,7 +282,7 @@ def _call(
 
 def _place(call: str) -> str:
     identity, mark, rest = call.partition("~")
-    return f"call/{keyed(identity)}{mark}{rest}"
+    return f"call/{keyed(identity) or short(identity)}{mark}{rest}"
 
 
 def _ended(data: dict[str, Any], key: str, reading: _Reading, is_side: bool) -> Named:

@@ -8,7 +8,7 @@ was laid around a prompt; where nothing there tells it, the folder is the one th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Literal
@@ -155,9 +155,9 @@ def stamp(path: Path) -> str:
     return stamps(path)
 
 
-def rows(path: Path, session: str) -> Iterator[Table]:
-    """Yield what a database has of a conversation; see `vscdb.rows`."""
-    return vscdb.rows(path, session)
+def rows(path: Path, sessions: Collection[str]) -> Iterator[tuple[str, Iterator[Table]]]:
+    """Yield what a database has of each of some conversations; see `vscdb.rows`."""
+    return vscdb.rows(path, sessions)
 
 
 def load(path: Path, tally: Tally) -> Iterator[Item]:

@@ -8,7 +8,7 @@ workspace, or in both when it was moved: then it is told by the one for all, and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -103,25 +103,33 @@ def load(path: Path, tally: Tally) -> Iterator[Item]:
                 yield from _chat(tab, identity, cwd, tally)
 
 
-def rows(path: Path, session: str) -> Iterator[Table]:
-    """Yield what a database has of a conversation: its pairs as they stand there, and its part of the two old values.
+def rows(path: Path, sessions: Collection[str]) -> Iterator[tuple[str, Iterator[Table]]]:
+    """Yield what a database has of each of some conversations: its pairs as they stand, and its part of the old values.
 
     Raises:
         BadSource: it is no such database, or damaged.
         Unavailable: it cannot be read now.
     """
     with opened(path) as database:
-        keys = (key for key in _keys(database) if key.split(":")[1:2] == [session])
-        found = (row for key in keys for row in database.rows(PAIRS, ["key", "value"], where={"key": key}))
-        yield PAIRS, ("key", "value"), found
-        yield ITEMS, ("key", "value"), list(_shares(database, session))
+        keys: dict[str, list[str]] = {session: [] for session in sessions}
+        for key in _keys(database):
+            keys.get(key.partition(":")[2].partition(":")[0], []).append(key)
+        shares = _shares(database, sessions)
+        for session in sessions:
+            found = (row for key in keys[session] for row in database.rows(PAIRS, ["key", "value"], where={"key": key}))
+            yield session, iter(((PAIRS, ("key", "value"), found), (ITEMS, ("key", "value"), shares[session])))
 
 
-def _shares(database: Foreign, session: str) -> Iterator[tuple[str, str]]:
+def _shares(database: Foreign, sessions: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return what each of some conversations has of the two values that hold many."""
+    shares: dict[str, list[tuple[str, str]]] = {session: [] for session in sessions}
     for key, name, identity in ((COMPOSERS, "allComposers", "composerId"), (CHATS, "tabs", "tabId")):
-        held = map(mapping, sequence(mapping(_value(database, ITEMS, key)).get(name)))
-        if mine := [each for each in held if each.get(identity) == session]:
-            yield key, json.dumps({name: mine})
+        mine: dict[str, list[Any]] = {}
+        for each in map(mapping, sequence(mapping(_value(database, ITEMS, key)).get(name))):
+            mine.setdefault(text(each.get(identity)), []).append(each)
+        for session in mine.keys() & shares.keys():
+            shares[session].append((key, json.dumps({name: mine[session]})))
+    return shares
 
 
 def _moved(path: Path) -> frozenset[str]:

@@ -21,11 +21,14 @@ from bede.quick import dataclass, field
 from bede.sessions import session_of
 from bede.sources import homes, jsonl
 from bede.sources.gemini.text import instant, parts, texts
+from bede.sources.kept import form, named
 from bede.sources.loose import list_of, quoted, text_of
 from bede.sources.port import Item, Rewind, Session, Tally, World
 
 AGENT = "gemini-cli"
 FORM: Literal["stream", "document"] = "document"
+#: What stands between the pieces of a text that is read as one.
+BETWEEN = ""
 
 #: A document that is not in lines is read whole; a bigger one is refused.
 LARGEST = 256 * 1024 * 1024
@@ -123,7 +126,7 @@ def _records(path: Path, tally: Tally) -> Iterator[tuple[int, str, Any]]:
         if first.strip() == b"{":
             raise BadSource(f"{path} is not whole", hint="it may be in the middle of being written", reason="format")
         for spot, record in jsonl.records(file, path, jsonl.Cursor(), tally):
-            yield spot.line, f"{spot.offset}.{spot.part}", record
+            yield spot.line, spot.place, record
 
 
 def _is_json(line: bytes) -> bool:
@@ -191,7 +194,7 @@ def _say(chat: _Chat, messages: Any, line: int, place: str, tally: Tally) -> boo
             tally.bad("no message")
             continue
         tally.types[message["type"]] += 1
-        name = (text_of(message.get("id")) or _made(message, place, number), message["type"])
+        name = (named(text_of(message.get("id"))) or _made(message, place, number), message["type"])
         since, known = chat.said.get(name, (line or number, {}))
         chat.said[name] = since, _merged(known, message)
         chat.alive[name] = None
@@ -200,8 +203,7 @@ def _say(chat: _Chat, messages: Any, line: int, place: str, tally: Tally) -> boo
 
 def _made(message: dict[str, Any], place: str, number: int) -> str:
     """Return an id for a message that has none."""
-    content = json.dumps(message, sort_keys=True).encode()
-    return f"@{place}.{number}.{sha256(content).hexdigest()[:12]}"
+    return f"@{place}.{number}.{sha256(form(message)).hexdigest()[:12]}"
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Literal
 
+from bede.sources.kept import clean
 from bede.sources.loose import dict_of, list_of, quoted, text_of
 from bede.sources.port import Call, Edit, Prompt, Reply, Result, Sort, Speaker, Tally, Thought, Usage, tail
 
@@ -131,7 +132,7 @@ def _call(call: Any, name: str, calls: dict[str, int], tally: Tally) -> Iterator
     if not isinstance(call, dict) or not text_of(call.get("name")):
         tally.bad("no tool call")
         return
-    identity, tool = text_of(call.get("id")) or f"{name}:{call['name']}", call["name"]
+    identity, tool = clean(text_of(call.get("id"))) or f"{name}:{call['name']}", call["name"]
     identity = _own(identity, calls)
     arguments, display = dict_of(call.get("args")), dict_of(call.get("resultDisplay"))
     sort, target = _aim(tool, arguments)

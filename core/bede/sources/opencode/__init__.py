@@ -129,24 +129,30 @@ def _lying(file: Path, *, is_alone: bool) -> list[Path]:
     return [file, _places(file)[0], *(beside(file) if is_alone else ())]
 
 
-def rows(path: Path, session: str) -> Iterator[Table]:
-    """Yield what a database has of a session, as it stands there.
+def rows(path: Path, sessions: Iterable[str]) -> Iterator[tuple[str, Iterator[Table]]]:
+    """Yield what a database has of each of some sessions, as it stands there, at one moment.
 
     Raises:
         BadSource: it is no database, or damaged.
         Unavailable: it cannot be read now.
     """
     with opened(path) as database:
-        for table in _CHANGING:
-            columns, name = database.columns(table), "id" if table == "session" else "session_id"
-            if name in columns:
-                yield table, columns, database.rows(table, columns, where={name: session})
+        for session in sessions:
+            yield session, _rows(database, session)
+
+
+def _rows(database: Foreign, session: str) -> Iterator[Table]:
+    for table in _CHANGING:
+        columns, name = database.columns(table), "id" if table == "session" else "session_id"
+        if name in columns:
+            yield table, columns, database.rows(table, columns, where={name: session})
 
 
 def outside(path: Path, sessions: Collection[str]) -> list[Path]:
     """Return the files of those sessions which only the tree beside a database has."""
-    known = _known(path)
-    return [file for session, file in _tree(path.parent).items() if session in sessions and session not in known]
+    tree = _tree(path.parent)
+    known = _known(path) if tree else set()
+    return [file for session, file in tree.items() if session in sessions and session not in known]
 
 
 def load(path: Path, tally: Tally, only: Collection[str] | None = None) -> Iterator[Item]:

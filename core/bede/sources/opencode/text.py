@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -10,6 +9,7 @@ from typing import Any
 
 from bede.quick import dataclass, field, replace
 from bede.sources import patch
+from bede.sources.kept import clean, form
 from bede.sources.loose import dict_of, list_of, quoted, text_of
 from bede.sources.port import (
     Call,
@@ -96,9 +96,9 @@ def items(session: str, info: dict[str, Any], messages: Iterable[Message], tally
         if (known := _more(about, message)) != about:
             about = known
             yield _item(session, "session", about, created, number)
-        name = quoted(text_of(message.get("id")) or _made(message, number))
-        start = f"{name}:{quoted(part)}" if part else name
-        parent = quoted(text_of(message.get("parentID")))
+        name = quoted(clean(text_of(message.get("id"))) or _made(message, number))
+        start = f"{name}:{quoted(clean(part))}" if part else name
+        parent = quoted(clean(text_of(message.get("parentID"))))
         for key, what, at in _parts(name, message, parts, told, tally):
             if (own := _own(key, what, told)) is None:
                 continue
@@ -156,8 +156,7 @@ def _model(told: dict[str, Any]) -> str:
 
 def _made(record: Any, number: int) -> str:
     """Return an id for a record that has none."""
-    content = json.dumps(record, sort_keys=True, default=repr).encode()
-    return f"@{number}.{sha256(content).hexdigest()[:12]}"
+    return f"@{number}.{sha256(form(record)).hexdigest()[:12]}"
 
 
 def _own(key: str, what: Any, told: _Told) -> str | None:
@@ -176,7 +175,7 @@ def _parts(name: str, message: dict[str, Any], parts: Sequence[Any], told: _Told
     for number, part in enumerate(parts, 1):
         if isinstance(part, dict) and isinstance(part.get("type"), str):
             tally.types[part["type"]] += 1
-            whole.append((f"{name}:{quoted(text_of(part.get('id')) or _made(part, number))}", part))
+            whole.append((f"{name}:{quoted(clean(text_of(part.get('id'))) or _made(part, number))}", part))
         else:
             tally.bad("no part")
     if role == "user":
@@ -220,7 +219,7 @@ def _is_made(part: dict[str, Any]) -> bool:
 def _assistant(
     name: str, message: dict[str, Any], parts: list[tuple[str, dict[str, Any]]], told: _Told
 ) -> Iterator[Part]:
-    is_run = quoted(text_of(message.get("parentID"))) in told.run
+    is_run = quoted(clean(text_of(message.get("parentID")))) in told.run
     for key, part in parts:
         kind, text, at = part["type"], text_of(part.get("text")), _times(part).get("start")
         if kind == "tool":

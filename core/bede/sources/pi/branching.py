@@ -18,6 +18,7 @@ from typing import Any
 
 from bede.quick import replace
 from bede.sessions import parent_of, session_of
+from bede.sources.kept import clean, named
 from bede.sources.pi.entry import moment, tell
 from bede.sources.pi.tools import string, table
 from bede.sources.port import Call, Item, Result, Session, Spot, Tally, What
@@ -42,7 +43,7 @@ def take(agent: str, record: Any, spot: Spot, state: dict[str, Any], tally: Tall
     role = message.get("role") if kind == "message" else None
     tally.types[f"{kind}/{role}"[:80] if isinstance(role, str) else kind[:80]] += 1
     if kind == "title":
-        state["title"] = string(record.get("title"))[:LONGEST]
+        state["title"] = clean(string(record.get("title")))[:LONGEST]
         return _told(agent, spot, state) if "id" in state else []
     if kind == "session":
         return _header(agent, record, spot, state)
@@ -104,7 +105,7 @@ def _enter(name: str, spot: Spot, state: dict[str, Any]) -> None:
     for key in [key for key in state if key not in ("base", "title", "nodes", "met")]:
         del state[key]
     met: dict[str, str] = state.get("met", {})
-    scope = met.get(name, f"{spot.offset}/" if met else "")
+    scope = met.get(name, f"{spot.place}/" if met else "")
     state["met"] = {**dict(list(met.items())[-STARTED:]), name: scope}
     state["id"], state["scope"] = name, scope
 
@@ -142,15 +143,15 @@ def _lineage(agent: str, path: Path, state: dict[str, Any]) -> dict[str, str]:
 
 def _entry(agent: str, kind: str, record: dict[str, Any], spot: Spot, state: dict[str, Any]) -> list[Item]:
     """Return the items of an entry, each hanging on the one before, and remember where the entry leads to."""
-    base = state.setdefault("base", spot.offset)
+    base = state.setdefault("base", spot.line)
     changes = _changes(kind, record, state)
     news = _told(agent, spot, state, **changes) if changes else []
     parts = list(tell(kind, record, state))
     nodes: dict[str, str] = state.setdefault("nodes", {})
     name = record.get("id")
-    name = name if isinstance(name, str) and _ID.fullmatch(name) else ""
+    name = name if isinstance(name, str) and _ID.fullmatch(named(name)) else ""
     node = state["scope"] + name
-    key = name if name and node not in nodes else f"@{spot.offset - base}.{spot.part}"
+    key = name if name and node not in nodes else f"@{spot.line - base}.{spot.part}"
     parent = _parent(record, state)
     if name:
         nodes.pop(node, None)
@@ -172,7 +173,7 @@ def _parent(record: dict[str, Any], state: dict[str, Any]) -> str:
     above = record["parentId"]
     if above is None:
         return ""
-    if not isinstance(above, str) or not _ID.fullmatch(above):
+    if not isinstance(above, str) or not _ID.fullmatch(named(above)):
         return last
     found: str | None = state["nodes"].get(state["scope"] + above)
     if found is None:
@@ -214,7 +215,8 @@ def _changes(kind: str, record: dict[str, Any], state: dict[str, Any]) -> dict[s
     if kind == "model_change" and record.get("role") in (None, "default"):
         changes["model"] = string(record.get("modelId")) or string(record.get("model")).split("/", 1)[-1]
     elif kind in ("session_info", "title_change"):
-        changes["title"] = state["title"] = (string(record.get("name")) or string(record.get("title")))[:LONGEST]
+        title = string(record.get("name")) or string(record.get("title"))
+        changes["title"] = state["title"] = clean(title)[:LONGEST]
     elif kind == "session_init":
         state["side"] = True
         changes["origin"] = "subagent"

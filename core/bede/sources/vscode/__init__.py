@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from bede.sources.kept import form, named
+
 #: Longest `workspace.json` or the like that is read.
 SMALL = 1024 * 1024
 
@@ -80,17 +82,24 @@ def first(values: Mapping[str, Any], names: Iterable[str]) -> str:
 
 
 def short(*values: Any) -> str:
-    """Return a short hash of values, the same on every machine; what lies too deep to be written has one of its own."""
+    """Return a short hash of values as they are kept, the same on every machine."""
+    return hashlib.blake2b(form(values), digest_size=6).hexdigest()
+
+
+def glance(value: Any) -> int:
+    """Return what tells values apart while a file is read, their secrets too: nothing that may be kept."""
     try:
-        whole = json.dumps(values, sort_keys=True, default=str)
+        return hash(json.dumps(value, sort_keys=True, default=str))
     except RecursionError:
-        whole = "deep"
-    return hashlib.blake2b(whole.encode(), digest_size=6).hexdigest()
+        return 0
 
 
 def keyed(value: Any) -> str:
-    """Return an id in a form that can be part of a key: without the marks that keys are made with, and short."""
-    identity = text(value)
+    """Return an id in a form that can be part of a key: without the marks that keys are made with, and short.
+
+    Nothing for one that holds a secret: two of that sort would be one.
+    """
+    identity = named(text(value))
     return identity if not identity or _PLAIN.fullmatch(identity) else f"#{short(identity)}"
 
 
