@@ -383,6 +383,15 @@ def test_a_value_redacted_twice_is_the_same_object(value: object) -> None:
     assert TOKEN not in repr(once)
 
 
+@pytest.mark.parametrize(
+    "command", [["mysql", "-phunter2sun", "shop"], ["x", "--token=" + TOKEN, "y"], ["-u", "a:b", "c"]]
+)
+def test_a_command_redacted_twice_is_redacted_once(command: list[str]) -> None:
+    once = redact_value(command)
+    assert redact_value(once) is once
+    assert once[2:] == command[2:]
+
+
 # --- the room itself -------------------------------------------------------------------------------------
 
 

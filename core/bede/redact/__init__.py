@@ -116,11 +116,18 @@ def _rebuilt(node: object, done: dict[int, object]) -> object:
         return _rebuilt_dict(node, done)
     if not isinstance(node, list | tuple):
         return node
-    flags = (None, *(item if isinstance(item, str) and item.startswith("-") else None for item in node))
+    flags = (None, *map(_flag, node))
     items = [_leaf(flag, item, done) for flag, item in zip(flags, node, strict=False)]
     if all(new is old for new, old in zip(items, node, strict=True)):
         return node
     return items if isinstance(node, list) else tuple(items)
+
+
+def _flag(item: object) -> str | None:
+    """Return an option by which the word behind it is judged, without what stands in it for a secret."""
+    if not isinstance(item, str) or not item.startswith("-"):
+        return None
+    return re.sub(_MARK.decode(), "", item) if "[redacted:" in item else item
 
 
 def _rebuilt_dict(node: dict[object, object], done: dict[int, object]) -> object:
