@@ -27,7 +27,7 @@ SQL_ROOMS = ("bede.repository", "bede.projections", "bede.leases", "bede.sources
 #: Imported inside the function that needs them, never with their module: an import is paid by every call.
 HEAVY = {
     "asyncio", "click", "httpx", "importlib.metadata", "mcp", "mcp_types", "mlx", "numpy", "onnxruntime",
-    "platformdirs", "pydantic", "requests", "rich", "sentence_transformers", "sqlite_utils", "tiktoken", "tokenizers",
+    "platformdirs", "pydantic", "requests", "rich", "sentence_transformers", "tiktoken", "tokenizers",
     "tomlkit", "torch", "transformers", "typer",
 }  # fmt: skip
 #: Guests that only some rooms may let in at all; in the rest of the house nobody knows them.
@@ -40,7 +40,6 @@ GUESTS = {
     "onnxruntime": ("bede.engines.others",),
     "rich": ("bede_cli.",),
     "sentence_transformers": ("bede.engines.others",),
-    "sqlite_utils": SQL_ROOMS,
     "tiktoken": ("bede.engines",),
     "tokenizers": ("bede.engines",),
     "torch": ("bede.engines.others",),

@@ -22,7 +22,6 @@ HEAVY = {
     "pydantic",
     "requests",
     "rich",
-    "sqlite_utils",
     "ssl",
     "tiktoken",
     "tomlkit",
