@@ -17,7 +17,8 @@ from typing import Any
 from bede.errors import Corrupt, UsageError
 
 ZERO = "0" * 64
-DEPTH = 64
+#: Most levels of lists and objects in a payload, and in JSON that others wrote: parsers have limits of their own.
+DEPTH, DEEPEST = 64, 200
 #: Bytes of a payload's salt. The length is fixed, so that no byte can be counted to the body instead.
 SALT = 16
 
@@ -57,14 +58,22 @@ def canonical(value: Any) -> bytes:
 
 
 def _check_depth(value: Any) -> None:
-    """Walk level by level, so that hostile nesting cannot exhaust the stack."""
-    level: list[Any] = [value] if isinstance(value, (dict, list, tuple)) else []
-    for _ in range(DEPTH):
-        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
-        level = [child for child in level if isinstance(child, (dict, list, tuple))]
+    if is_deeper(value, DEPTH):
+        raise UsageError(f"value is nested deeper than {DEPTH} levels")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Tell whether lists and objects that hold something lie in each other at more than so many levels.
+
+    Walks level by level, so that hostile nesting cannot exhaust the stack; what holds itself is deeper than any number.
+    """
+    level = [value]
+    for _ in range(levels + 1):
+        level = [item for item in level if item and isinstance(item, (dict, list, tuple))]
         if not level:
-            return
-    raise UsageError(f"value is nested deeper than {DEPTH} levels")
+            return False
+        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
+    return True
 
 
 def digest(salt: bytes, body: bytes) -> bytes:

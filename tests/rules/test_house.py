@@ -180,6 +180,35 @@ def test_the_rule_sees_a_print(module_of: MakeModule, line: str) -> None:
     assert len(list(prints(module_of("bede.config", line)))) == 1
 
 
+def unbounded(module: Module) -> Iterator[str]:
+    """Yield where JSON is read as deep as this Python's parser goes."""
+    if not module.name.startswith("bede.sources.") or module.name in PARSERS:
+        return
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and node.attr in DECODERS and ast.unparse(node.value) == "json":
+            yield f"{module.path.name}:{node.lineno}: json.{node.attr}"
+        if isinstance(node, ast.ImportFrom) and node.module == "json":
+            named = (alias.name for alias in node.names if alias.name in DECODERS)
+            yield from (f"{module.path.name}:{node.lineno}: json.{name}" for name in named)
+
+
+DECODERS = {"load", "loads", "JSONDecoder"}
+#: These hold what they read against one limit.
+PARSERS = {"bede.sources.parsed", "bede.sources.jsonl"}
+
+
+def test_sources_read_json_to_one_depth(modules: tuple[Module, ...]) -> None:
+    found = [where for module in modules for where in unbounded(module)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "line", ["json.loads('1')", "read = json.load", "json.JSONDecoder()", "from json import loads"]
+)
+def test_the_rule_sees_an_unbounded_parser(module_of: MakeModule, line: str) -> None:
+    assert len(list(unbounded(module_of("bede.sources.codex", line)))) == 1
+
+
 def foreign(module: Module) -> Iterator[tuple[int, str, bool]]:
     """Yield line and name of every module imported, and whether it is imported together with this one."""
     work: list[tuple[ast.AST, bool]] = [(module.tree, True)]

@@ -151,5 +151,5 @@ def test_ingesting_a_turn_loads_its_own_format_and_no_parser(project: Path, home
     slow = sorted(name for name in names if any(name == one or name.startswith(one + ".") for one in UNNEEDED))
     assert slow == []
     formats = {name.split(".")[2] for name in names if name.startswith("bede.sources.")}
-    assert formats == {"claude", "homes", "jsonl", "kept", "port", "turns"}
+    assert formats == {"claude", "homes", "jsonl", "kept", "parsed", "port", "turns"}
     assert {"typer", "bede_cli.parser"} <= loaded("ingest", "--help")

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 from bede.intake.joined import HIDDEN, judged
 from bede.redact import redact
 from bede.sources import jsonl
+from bede.sources.parsed import bounded
 from bede.sources.port import Tally
 
 #: A text that is one value is read whole; of a bigger one, which no format reads, no more is copied.
@@ -227,9 +228,9 @@ def _resolved(escape: re.Match[str]) -> str:
 def _decoded(text: str, decoders: tuple[json.JSONDecoder, json.JSONDecoder]) -> tuple[Any, bool]:
     """Return the value that a text is, and whether a name stands twice in it."""
     try:
-        return decoders[0].decode(text), False
+        return bounded(decoders[0].decode(text), text), False
     except _Twice:
-        return decoders[1].decode(text), True
+        return bounded(decoders[1].decode(text), text), True
 
 
 def _dumped(value: Any, indent: int | None = None) -> bytes:

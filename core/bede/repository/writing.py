@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from bede.quick import replace
 from bede.records import Draft, Event, Place
@@ -42,7 +42,6 @@ class Projection(Protocol):
         """Remove every trace of these events' payloads."""
 
 
-@runtime_checkable
 class Ripening(Projection, Protocol):
     """A projection that takes events in later, by the batch; whoever reads it looks at the log for the rest."""
 

@@ -219,7 +219,7 @@ def _memory() -> sqlite3.Connection:
 
 def _connected(uri: str) -> sqlite3.Connection:
     """Open a database and begin the transaction in which all is read."""
-    connection = sqlite3.connect(uri, PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
+    connection = sqlite3.connect(uri, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
     try:
         connection.text_factory = _text
         for pragma in ("query_only = 1", "trusted_schema = 0", "cell_size_check = 1", "mmap_size = 0"):

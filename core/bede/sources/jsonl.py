@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bede.quick import dataclass
+from bede.sources.parsed import bounded, parsed
 from bede.sources.port import Spot, Tally
 
 #: A longer line is counted and passed over, unread: no agent writes one, and memory is bounded.
@@ -29,8 +30,7 @@ BULK = 4 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n"
 _BLANKS = re.compile(r"[\x00 \t\r\n]*")
-#: `json.loads` without its guess at the encoding, which takes as long as a short record itself; and what is below that.
-_STRICT = json.JSONDecoder().decode
+#: What is below `json.loads`, which guesses at the encoding for as long as a short record takes.
 _SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _LAX = json.JSONDecoder(strict=False)
 
@@ -101,7 +101,7 @@ def records(file: BinaryIO, path: Path, cursor: Cursor, tally: Tally) -> Iterato
 def quick() -> Parse:
     """Return what parses the plain lines of a big file: what it makes of a line is what `json` makes of it, or nothing.
 
-    It does not know halves of characters, nor nesting beyond two hundred levels; such lines are left to `json`.
+    It does not know halves of characters, nor deep nesting; such lines are left to `json`.
     """
     from pydantic_core import from_json  # takes 20 ms to load
 
@@ -129,6 +129,7 @@ def _scanned(line: bytes) -> dict[str, Any] | None:
     try:
         text = line.decode("utf-8", "surrogatepass")
         record, end = _SCAN(text, 0)
+        bounded(record, text)
     except (StopIteration, ValueError, RecursionError):
         return None
     return record if end == len(text) - 1 else None
@@ -167,8 +168,8 @@ def _whole(line: bytes, first: bool) -> Found | None:
     """Return the records of a line that holds nothing else; blanks, padding and a mark at the start are no records."""
     text = line[3:] if first and line.startswith(_BOM) else line
     try:
-        return [(len(line) - len(text), _STRICT(text.decode("utf-8", "surrogatepass")))]
-    except (ValueError, RecursionError):
+        return [(len(line) - len(text), parsed(text.decode("utf-8", "surrogatepass")))]
+    except ValueError:
         return _glued(line) if text.strip(_PADDING) else []
 
 
@@ -190,6 +191,7 @@ def _objects(text: str, at: int, place: int, seen: set[int]) -> Found | None:
                 return None
             seen.add(at)
             value, end = _LAX.raw_decode(text, at)
+            bounded(value, text, at, end)
             if not isinstance(value, dict):
                 return None
             found.append((place, value))

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from bede.errors import BadSource
+from bede.identity import DEEPEST, is_deeper
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -93,16 +94,19 @@ def load(text: str, lax: bool) -> Any:
     """Return the data of a text; None where there is nothing but blanks and, if `lax`, comments.
 
     Raises:
-        BadSource: it is not JSON; comments and trailing commas only where `lax`.
-        RecursionError: it is nested too deeply.
+        BadSource: it is not JSON, or is nested too deeply; comments and trailing commas only where `lax`.
+        RecursionError: it is nested much too deeply.
     """
     plain = _plain(text) if lax else text
     try:
-        return json.loads(plain, parse_constant=_no_number) if plain.strip(" \t\r\n") else None
+        found = json.loads(plain, parse_constant=_no_number) if plain.strip(" \t\r\n") else None
     except json.JSONDecodeError as error:
         raise BadSource(f"it is not valid JSON: {error.msg} at {where(text, error.pos)}") from error
     except ValueError as error:
         raise BadSource(f"it is not valid JSON: {str(error)[:200]}") from error
+    if is_deeper(found, DEEPEST):
+        raise BadSource("it is nested too deeply")
+    return found
 
 
 def _no_number(word: str) -> NoReturn:

@@ -11,7 +11,6 @@ works for. What lies only in `conversations/` (protobuf, enciphered where it is 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from bede.errors import BadSource
 from bede.sessions import session_of
 from bede.sources import homes, jsonl
 from bede.sources.antigravity.steps import Step, Talk, read
+from bede.sources.parsed import parsed
 from bede.sources.port import Item, Session, Tally, World
 
 AGENT = "antigravity"
@@ -272,8 +272,8 @@ def _messages(folder: Path, _changed: int) -> frozenset[tuple[str, str]]:
         if path.suffix != ".json" or (_size(path) or MESSAGE + 1) > MESSAGE:
             continue
         try:
-            message: Any = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            message: Any = parsed(path.read_bytes())
+        except (OSError, ValueError):
             continue
         sender, recipient = (message.get("sender"), message.get("recipient")) if isinstance(message, dict) else ("", "")
         if isinstance(sender, str) and isinstance(recipient, str) and sender != recipient:
@@ -286,8 +286,8 @@ def _began(folder: Path) -> str:
     for name in LOGS:
         try:
             with (folder / ".system_generated" / "logs" / name).open("rb") as file:
-                record: Any = json.loads(file.readline(1 << 20))
-        except (OSError, ValueError, RecursionError):
+                record: Any = parsed(file.readline(1 << 20))
+        except (OSError, ValueError):
             continue
         if isinstance(record, dict) and isinstance(record.get("created_at"), str):
             return str(record["created_at"])

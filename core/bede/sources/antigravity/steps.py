@@ -8,13 +8,13 @@ on.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
 from bede.quick import dataclass, field
 from bede.sources.kept import clean, form
+from bede.sources.parsed import parsed
 from bede.sources.pi.entry import moment
 from bede.sources.pi.tools import string
 from bede.sources.port import Call, Edit, Item, Prompt, Reply, Result, Sort, Thought, What, tail
@@ -172,8 +172,8 @@ def _decoded(value: Any) -> Any:
         return value
     for text in (value, value + '"') if value.startswith('"') else (value,):
         try:
-            return json.loads(text, strict=False)
-        except (ValueError, RecursionError):
+            return parsed(text, strict=False)
+        except ValueError:
             continue
     return value[1:] if value.startswith('"') else value
 

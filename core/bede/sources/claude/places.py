@@ -5,12 +5,12 @@ Folders are read, never followed in circles; what cannot be read is noted. No fi
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from bede.sources import homes
+from bede.sources.parsed import parsed
 from bede.sources.port import World
 
 #: Types of records that are part of the conversation's tree.
@@ -90,8 +90,8 @@ def accepts(path: Path, head: bytes) -> bool:
 def _is_ours(line: bytes) -> bool:
     """Tell whether a line is a record that no other agent writes."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parsed(line)
+    except ValueError:
         return False
     kind = record.get("type") if isinstance(record, dict) else None
     if not isinstance(kind, str):

@@ -8,7 +8,6 @@ begins with a copy of its parent, with new times; the copy is marked as one.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from bede.sources import homes
 from bede.sources.codex.items import EVENTS, ITEMS, RECORDS
 from bede.sources.codex.state import AGENT, SHORT, Place, Precision, met
 from bede.sources.jsonl import LONGEST
+from bede.sources.parsed import parsed
 from bede.sources.port import Item, Spot, Tally, World
 
 __all__ = ["AGENT", "BETWEEN", "FORM", "accepts", "find", "take", "whole"]
@@ -86,8 +86,8 @@ def accepts(path: Path, head: bytes) -> bool:
 def _is_ours(line: bytes, path: Path) -> bool:
     """Tell whether a line, perhaps cut off, is a record of a rollout."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parsed(line)
+    except ValueError:
         return b'"payload"' in line and _WRAPPED.search(line[:400]) is not None
     if not isinstance(record, dict):
         return False
@@ -109,8 +109,8 @@ def whole(path: Path, tally: Tally) -> Iterator[Item]:
         if path.stat().st_size > LONGEST:
             raise BadSource(f"{path} is too long to be read at once")
         text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").strip(b"\x00 \t\r\n")
-        record = json.loads(text.decode("utf-8", "replace"), strict=False)
-    except (OSError, ValueError, RecursionError) as error:
+        record = parsed(text.decode("utf-8", "replace"), strict=False)
+    except (OSError, ValueError) as error:
         raise BadSource(f"{path} holds no session that can be read: {error}") from None
     yield from take(record, Spot(path, 1, 0), {}, tally)
 

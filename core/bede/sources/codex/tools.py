@@ -6,13 +6,13 @@ nothing, and nothing in here raises.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from typing import Any
 
 from bede.quick import dataclass
 from bede.sources import patch
+from bede.sources.parsed import parsed
 from bede.sources.port import Edit, Sort
 
 #: Tool → what it does, and the arguments of which the first one that is there is its target.
@@ -180,8 +180,8 @@ def _decoded(arguments: Any) -> Any:
     if not isinstance(arguments, str) or not arguments.lstrip().startswith("{"):
         return arguments
     try:
-        return json.loads(arguments, strict=False)
-    except (ValueError, RecursionError):
+        return parsed(arguments, strict=False)
+    except ValueError:
         return arguments
 
 

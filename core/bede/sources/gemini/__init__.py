@@ -8,7 +8,6 @@ dropped is still yielded, and named in a `Rewind`. The directory is not in the f
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from hashlib import sha256
@@ -23,6 +22,7 @@ from bede.sources import homes, jsonl
 from bede.sources.gemini.text import instant, parts, texts
 from bede.sources.kept import form, named
 from bede.sources.loose import list_of, quoted, text_of
+from bede.sources.parsed import parsed
 from bede.sources.port import Item, Rewind, Session, Tally, World
 
 AGENT = "gemini-cli"
@@ -131,8 +131,8 @@ def _records(path: Path, tally: Tally) -> Iterator[tuple[int, str, Any]]:
 
 def _is_json(line: bytes) -> bool:
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
+        parsed(line)
+    except ValueError:
         return False
     return True
 
@@ -144,8 +144,8 @@ def _whole(file: Any, path: Path) -> Any:
     if len(text) > LARGEST:
         raise BadSource(f"{path} is larger than {LARGEST} bytes", reason="size")
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parsed(text)
+    except ValueError:
         return None
 
 
@@ -312,9 +312,9 @@ def _small(path: Path) -> str:
 def _listed(text: str, teller: Path, chat: _Chat, path: Path) -> str:
     """Return the directory that the list of projects has for the folder that a chat lies in."""
     try:
-        projects = json.loads(text).get("projects")
+        projects = parsed(text).get("projects")
         slug = path.relative_to(teller.parent / "tmp").parts[0]
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         return ""
     told = projects.items() if isinstance(projects, dict) else ()
     found = [cwd for cwd, name in told if name == slug or _hashed(cwd) == slug]

@@ -7,7 +7,6 @@ have hundreds of megabytes: it is read message by message, and `sessions` tells 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -22,6 +21,7 @@ from bede.sources import homes, jsonl
 from bede.sources.foreign import Foreign, opened
 from bede.sources.loose import dict_of, list_of, text_of
 from bede.sources.opencode.text import Message, items
+from bede.sources.parsed import parsed
 from bede.sources.port import Item, Table, Tally, World
 
 AGENT = "opencode"
@@ -276,8 +276,8 @@ def _object(data: Any, tally: Tally) -> dict[str, Any] | None:
 
 def _parsed(data: Any) -> Any:
     try:
-        return json.loads(data)
-    except (ValueError, TypeError, RecursionError):
+        return parsed(data)
+    except (ValueError, TypeError):
         return None
 
 

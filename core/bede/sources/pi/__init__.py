@@ -6,7 +6,6 @@ The first records tell whose a file is: the two name models in different ways, o
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bede.sources import homes
+from bede.sources.parsed import parsed
 from bede.sources.pi import branching
 from bede.sources.port import Item, Spot, Tally, World
 
@@ -58,8 +58,8 @@ def whose(path: Path, head: bytes) -> str:
     records = []
     for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:50]:
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
+            record = parsed(line)
+        except ValueError:
             continue
         if isinstance(record, dict):
             records.append(record)

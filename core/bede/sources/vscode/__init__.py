@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from bede.sources.kept import form, named
+from bede.sources.parsed import parsed
 
 #: Longest `workspace.json` or the like that is read.
 SMALL = 1024 * 1024
@@ -65,8 +66,8 @@ def decoded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, strict=False)
-    except (ValueError, RecursionError):
+        return parsed(value, strict=False)
+    except ValueError:
         return value
 
 
