@@ -25,6 +25,16 @@ CALLS = [
 ]
 
 
+URL = "postgres://ann:hunter2sun@host/x"
+
+
+@pytest.mark.parametrize("words", [["store", "--from", URL], ["verify", "--anchor", URL], ["-C", URL, "status"]])
+def test_nor_does_one_that_took_a_url_for_a_path(project: Path, bede: Callable[..., Ran], words: list[str]) -> None:
+    done = bede(*words)
+    assert done.status not in (0, 70)
+    assert "hunter2sun" not in done.err and "postgres:" in done.err
+
+
 @pytest.mark.parametrize("form", ["json", "pretty"])
 @pytest.mark.parametrize("words", CALLS, ids=lambda words: words[0][:8])
 def test_an_error_repeats_no_secret(project: Path, bede: Callable[..., Ran], words: list[str], form: str) -> None:

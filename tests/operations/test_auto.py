@@ -113,6 +113,22 @@ def test_a_secret_in_words_or_output_is_not_stored(bede, project):
     assert token.encode() not in stored
 
 
+@pytest.mark.parametrize("command", [
+    ["curl", "-u", "ann:hunter2sun", "https://x.io"], ["mysql", "-uroot", "-phunter2sun", "shop"],
+    ["sshpass", "-p", "hunter2sun", "ssh", "x"], ["echo", "Authorization:", "Bearer", "hunter2sunhunter2sun"],
+])  # fmt: skip
+def test_a_secret_that_only_the_whole_command_shows_is_not_stored(bede, project, command):
+    by_auto = bede("auto", "--task-id", "T1", "--report", "report.json", "--json", "--", *command)
+    reported = ["--kind", "run", "--task-id", "T2", "--exit-status", "1"]
+    by_hand = [bede("store", *reported, "--command", form) for form in (json.dumps(command), " ".join(command))]
+    told = [bede(verb, "--json").out for verb in ("status", "context", "log")]
+    told += [by_auto.err, *(ran.err for ran in by_hand)]
+    kept = [path.read_bytes() for path in (project / ".bede").iterdir()] + [Path("report.json").read_bytes()]
+    assert not [text for text in told if "hunter2sun" in text]
+    assert not [data for data in kept if b"hunter2sun" in data]
+    assert "[redacted:" in bede("search", "--kind", "run", "--json").out
+
+
 def test_a_secret_is_in_no_report_either_nor_in_what_is_told(bede, project):
     token = "ghp_" + "a1B2" * 9
     code = f"open('{token}.txt', 'w'); raise SystemExit(3)"

@@ -124,6 +124,8 @@ def test_secrets_stay_out(agent):
         (secret, "a", ""),
         (None, f"src/{secret}.py", ""),
         (None, f"{secret}/", ""),
+        (None, f"postgres://ann:{secret}@host/x", ""),
+        (None, "postgres://ann:hunter2sun@host/x", ""),
         (None, "a", secret),
         (None, "a", f"ann/{secret}"),
     ):

@@ -150,7 +150,7 @@ class _Call:
             task_id=self.task,
             agent_id=self.agent,
             branch="",
-            command=redact_value(tuple(_printable(word) for word in self.command)),
+            command=redact_value({"command": tuple(_printable(word) for word in self.command)})["command"],
             exit_status=0,
             seconds=0.0,
             recorded="",

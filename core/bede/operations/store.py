@@ -177,30 +177,25 @@ def _drafts(context: Context, asked: list[dict[str, Any]], agent: str) -> Iterat
 
 
 def _clean(context: Context, asked: dict[str, Any], agent: str) -> tuple[Draft, bool]:
-    """Turn what was asked into a draft: redacted, without empty fields, judged by the rules that need no log."""
+    """Turn what was asked into a draft: redacted, without empty fields, judged by the rules that need no log.
+
+    A reported run is written as `auto` writes its own.
+    """
     said = {name: value for name, value in asked.items() if value not in (None, "", [])}
     invalidates = said.pop("invalidates", [])
     kind, actor = said.pop("kind", "note"), said.pop("agent_id", agent) or context.actor()
+    if kind == "run" and isinstance(said.get("command"), str):
+        said["command"] = _words(said["command"])
     body = redact_value(said)
     redacted = body is not said and body != said
-    if kind == "run":
-        body = _as_run(body)
+    if "output" in body:  # As `auto` keeps it; cut after redacting, since nobody knows half a token.
+        body["output"] = body["output"].encode("utf-8", "replace")[-_TAIL:].decode(errors="ignore")
     if kind in _KEYED and "key" in body and "summary" not in body:
         body["summary"] = f"{body['key']} = {_shown(body.get('value'))}"
     if invalidates:
         body["ends"] = {"invalidates": invalidates}
     judge(kind, actor, body, len(canonical(body)))
     return Draft(kind, body, actor, context.now()), redacted
-
-
-def _as_run(body: dict[str, Any]) -> dict[str, Any]:
-    """Write a reported run as `auto` writes its own."""
-    said = dict(body)
-    if isinstance(said.get("command"), str):
-        said["command"] = _words(said["command"])
-    if "output" in said:
-        said["output"] = said["output"].encode("utf-8", "replace")[-_TAIL:].decode(errors="ignore")
-    return said
 
 
 def _words(command: str) -> list[str]:

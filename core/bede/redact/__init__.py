@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from operator import is_
 
 from bede.redact import names, places, shapes
 from bede.redact.places import Span
@@ -81,9 +82,10 @@ def redact(text: str) -> str:
 def redact_value(value: Value) -> Value:
     """Return a JSON-like value with every string in it redacted, keys too.
 
-    A string under a key-like name is judged by that name, as `redact` judges JSON text. Containers without a
-    secret come back as the same objects; the others are copied, never changed. Any depth will do. Keys that
-    become equal are told apart by a number.
+    A string under a key-like name is judged by that name, as `redact` judges JSON text; a command in words, which is
+    a list under `command` or one with an option in it, also as it would be typed. Containers without a secret come back
+    as the same objects; the others are copied, never changed. Any depth will do. Keys that become equal are told apart
+    by a number.
     """
     if isinstance(value, str):
         return redact(value)  # type: ignore[return-value]
@@ -118,28 +120,77 @@ def _rebuilt(node: object, done: dict[int, object]) -> object:
         return node
     flags = (None, *map(_flag, node))
     items = [_leaf(flag, item, done) for flag, item in zip(flags, node, strict=False)]
-    if all(new is old for new, old in zip(items, node, strict=True)):
-        return node
+    items = _typed(items) if any(flags) else items
+    return node if all(map(is_, items, node)) else _like(node, items)
+
+
+def _like(node: list[object] | tuple[object, ...], items: list[object]) -> object:
     return items if isinstance(node, list) else tuple(items)
 
 
-def _flag(item: object) -> str | None:
-    """Return an option by which the word behind it is judged, without what stands in it for a secret."""
-    if not isinstance(item, str) or not item.startswith("-"):
-        return None
-    return re.sub(_MARK.decode(), "", item) if "[redacted:" in item else item
+def _command(words: object) -> object:
+    """Return a list under `command`, judged as it would be typed."""
+    if not isinstance(words, list | tuple):
+        return words
+    typed = _typed(items := list(words))
+    return words if typed is items else _like(words, typed)
+
+
+def _typed(words: list[object]) -> list[object]:
+    """Return the words of a command without what is a secret once they are typed: `curl -u ann:…`, `mysql -p…`."""
+    texts = [word for word in words if isinstance(word, str)]
+    spans = _spans(" ".join(texts)) if len(texts) == len(words) else []
+    if not spans:
+        return words
+    for _ in range(_PASSES):
+        texts = list(_parted(texts, spans))
+        if not (spans := _spans(" ".join(texts))):
+            return [*texts]
+    return ["[redacted:secret]"] * len(words)
+
+
+def _parted(words: list[str], spans: list[Span]) -> Iterator[str]:
+    """Yield words, without those spans of the text that they are with a blank between each two.
+
+    A span that a blank ends goes on to the end of its word: somebody had put it in quotes.
+    """
+    at, number = 0, 0
+    for word in words:
+        end, inner = at + len(word), list[Span]()
+        while number < len(spans) and spans[number][0] < end:
+            start, stop, kind = spans[number]
+            if max(at, start) < min(end, stop):
+                last = min(end, stop) - at
+                inner.append((max(at, start) - at, len(word) if word[last : last + 1].isspace() else last, kind))
+            if stop > end:
+                break  # It reaches into the next word.
+            number += 1
+        yield _cut(word, _merged(inner)) if inner else word
+        at = end + 1
+
+
+def _flag(item: object) -> object:
+    """Return an option by which the word behind it is judged."""
+    return _bare(redact(item)) if isinstance(item, str) and item.startswith("-") else None
+
+
+def _bare(name: object) -> object:
+    """Return a name without what stands in it for a secret: that judges nothing."""
+    return re.sub(_MARK.decode(), "", name) if isinstance(name, str) and "[redacted:" in name else name
 
 
 def _rebuilt_dict(node: dict[object, object], done: dict[int, object]) -> object:
     named, twins = node.get("name", node.get("Name")), 0
     fresh: dict[object, object] = {}
     for key, item in node.items():
-        name = named if key in ("value", "Value") and isinstance(named, str) else key
         safe = base = redact(key) if isinstance(key, str) else key
+        name = redact(named) if key in ("value", "Value") and isinstance(named, str) else safe
         while safe in fresh:
             twins += 1
             safe = f"{base}+{twins}"
-        fresh[safe] = _leaf(name, item, done)
+        fresh[safe] = _leaf(_bare(name), item, done)
+        if key == "command":
+            fresh[safe] = _command(fresh[safe])
     same = all(a is c and b is d for (a, b), (c, d) in zip(fresh.items(), node.items(), strict=True))
     return node if same else fresh
 

@@ -30,6 +30,7 @@ _BODY = (
     rb"(?:" + _BETWEEN + rb"-{4,5} ?END[A-Z0-9 ]{0,60}-{0,5})?"
 )
 _HOST = rb"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3})(?::\d+)?(?:[/?#,;)]|\Z)"
+_PATHED = rb"[^\s\"'`<>\\^\0/:@]{0,64}:([^\s\"'`<>\\^\0/@]{1,128})@(?=[\w\[])"
 
 _SPACED = rb"[ =]{0,4}(?:\\{0,8}[\"'])?([^\s\"'`\\\0-][^\s\"'`\\\0]*)"
 _JOINED = rb"(?:\\{0,8}[\"'])?(?!ort|assword)([^\s\"'`\\\0-][^\s\"'`\\\0]+)"
@@ -102,6 +103,10 @@ def urls(needle: bytes, raw: bytes, low: bytes, shape: bytes) -> Iterator[Span]:
         whole = rx(rb"[^\s\"'`<>\\^\0]{1,400}").match(raw, at + 3)
         if whole and b"@" in whole[0]:
             yield from _userinfo(at + 3, whole[0])
+    for at in each(b":/", raw):  # taken for a path, a URL loses a slash
+        pair = rx(_PATHED).match(raw, at + 2)
+        if pair and is_given(pair[1]) and rx(rb"(?<![\w.-])[A-Za-z][A-Za-z0-9+]+$").search(raw, max(0, at - 24), at):
+            yield *pair.span(1), "url-password"
     for at in each(b"@tcp(", raw):
         user, _, word = (raw[max(0, at - 200) : at].split() or [b""])[-1].partition(b":")
         word = word if rx(rb"[\w.-]+").fullmatch(user.rpartition(b"=")[2].strip(b"\"'`\\")) else b""
