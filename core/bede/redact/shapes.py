@@ -204,7 +204,7 @@ zuplo-key zpka_ \w{30,}
 matrix-token syt_ @{2,80}_@{20}_@{6}
 kubernetes-token K10 [0-9a-f]{64}::server:[0-9a-f]{32}
 private-key LS0tLS1CRUdJTiB (?!DRVJU|QVUJM|TU0gUFVCTEl)[A-Za-z0-9+/]{40,}={0,2}
-jwt ^eyJ ~{8,}\.eyJ~{8,}(?:\.~*)?
+jwt eyJ ~{8,}\.eyJ~{8,}(?:\.~*)?
 jwt ^eyJ ~{16,}(?:\.~*){4}
 """
 
