@@ -42,12 +42,13 @@ _GAPS = (
 )
 # Most text holds no secret, and looking for every stem in it would cost more than all the rest. So letters are
 # folded until several stems look alike: `token` and `key` both hold three of A, `pass` and `pwd` a B and two C.
-_FOLD = bytes.maketrans(b"okeyOKEYpaPAwsdWSD", b"AAAAAAAABBBBCCCCCC")
+# Quotes are blanks.
+_FOLD = bytes.maketrans(b"okeyOKEYpaPAwsdWSD\"'", b"AAAAAAAABBBBCCCCCC  ")
 _FOLDS = bytes(_FOLD[c | 32 if 65 <= c <= 90 else c] for c in range(256))
 # A clue in the folded text, and what to look for then.
 _FINDERS: tuple[tuple[bytes, tuple[tuple[bytes, Callable[[bytes, bytes, bytes, bytes], Iterable[Span]]], ...]], ...] = (
     (b"@", ((b"@", places.urls),)),
-    (b" -", ((b" -", places.commands),)),
+    (b" -", ((b" -", places.commands), (b'"-', places.listed), (b"'-", places.listed))),
     (b"&", ((b"sig=", places.signed), (b"signature=", places.signed))),
     (b"BCC", ((b"pass", names.named), (b"pwd", names.named))),
     (

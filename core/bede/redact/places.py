@@ -32,9 +32,17 @@ _BODY = (
 _HOST = rb"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3})(?::\d+)?(?:[/?#,;)]|\Z)"
 _PATHED = rb"[^\s\"'`<>\\^\0/:@]{0,64}:([^\s\"'`<>\\^\0/@]{1,128})@(?=[\w\[])"
 
-_SPACED = rb"[ =]{0,4}(?:\\{0,8}[\"'])?([^\s\"'`\\\0-][^\s\"'`\\\0]*)"
+_SPACED = rb"[ =]{0,48}(?:\\{0,8}[\"'])?([^\s\"'`\\\0-][^\s\"'`\\\0]*)"
 _JOINED = rb"(?:\\{0,8}[\"'])?(?!ort|assword)([^\s\"'`\\\0-][^\s\"'`\\\0]+)"
-_PAIRED = rb"[ =]?(?:\\{0,8}[\"'])?[^\s:\"'$\0]{0,64}:(?!//)([^\s\"'`\\\0]+)"
+_PAIRED = rb"[ =]{0,48}(?:\\{0,8}[\"'])?[^\s:\"'$\0]{0,64}:(?!//)([^\s\"'`\\\0]+)"
+#: What parts the words of a command in JSON and in code, and its name from a list of its arguments.
+_LISTED = (
+    rb"\\{0,8}[\"'`]\s{0,2},\s{0,24}(?:\\{0,8}[\"'`]?(?:args|arguments|argv)\\{0,8}[\"'`]?\s{0,2}[:=]\s{0,2})?[\[(]?\s{0,24}"
+    rb"\\{0,8}[\"'`]"
+)
+_QUOTED = rb"[\w.-]{0,16}\\{0,8}[\"'`]"
+#: How far behind a command its password is looked for.
+_REACH = 320
 _COMMANDS = (
     (b"mysql", (b" -p",), _JOINED),
     (b"mariadb", (b" -p",), _JOINED),
@@ -44,7 +52,7 @@ _COMMANDS = (
     (b"redis-cli", (b" -a ",), _SPACED),
     (b"ldap", (b" -w ",), _SPACED),
     (b"sqlcmd", (b" -P ",), _SPACED),
-    (b"smbclient", (b" -U ",), rb"[^\s%\0]{1,64}%([^\s\"'`\\\0]+)"),
+    (b"smbclient", (b" -U ",), rb" {0,48}[^\s%\0]{1,64}%([^\s\"'`\\\0]+)"),
     (b"curl", (b" -u", b" --user", b" -U", b" --proxy-user"), _PAIRED),
     (b"http ", (b" -a ",), _PAIRED),
 )
@@ -151,8 +159,20 @@ def commands(needle: bytes, raw: bytes, low: bytes, shape: bytes) -> Iterator[Sp
                 yield from _flagged(raw, at, flag, pattern)
 
 
+def listed(needle: bytes, raw: bytes, low: bytes, shape: bytes) -> Iterator[Span]:
+    """Yield the same of commands that are written as lists of their words."""
+    for name, flags, pattern in _COMMANDS:
+        for at in each(name, low):
+            if not rx(_QUOTED).match(raw, at + len(name)):
+                continue
+            typed = rx(_LISTED).sub(lambda between: b" " * len(between[0]), raw[at : at + 2 * _REACH])
+            for flag in flags:
+                for start, end, kind in _flagged(typed, 0, flag, pattern):
+                    yield at + start, at + end, kind
+
+
 def _flagged(raw: bytes, at: int, flag: bytes, pattern: bytes) -> Iterator[Span]:
-    place = raw.find(flag, at, at + 320)
+    place = raw.find(flag, at, at + _REACH)
     if place < 0 or b"\n" in raw[at:place].replace(b"\\\n", b""):
         return
     value = rx(pattern).match(raw, place + len(flag))
