@@ -109,7 +109,19 @@ def test_what_stands_under_command_is_typed_without_an_option_too() -> None:
     assert redact_value(once) is once
 
 
-@pytest.mark.parametrize("value", [{"command": 7}, {"command": "ls -p"}, {"command": []}, ["-p", 7, "mysql", "-px1y"]])
+@pytest.mark.parametrize("names", [("command", "args"), ("program", "arguments"), ("cmd", "argv")])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_arguments_are_judged_with_their_program(command: list[str], names: tuple[str, str]) -> None:
+    for order in (1, -1):
+        value = dict([(names[0], command[0]), (names[1], command[1:])][::order])
+        once = redact_value(value)
+        assert PASSWORD not in json.dumps(once)
+        assert [*once] == [*value] and once[names[0]] == command[0]
+        assert [MARK.sub(PASSWORD, word) for word in once[names[1]]] == command[1:]
+        assert redact_value(once) is once
+
+
+@pytest.mark.parametrize("value", [{"command": 7}, {"command": "ls -p"}, {"args": []}, ["-p", 7, "mysql", "-px1y"]])
 def test_what_is_no_list_of_words_stays(value: object) -> None:
     assert redact_value(value) is value
 

@@ -36,6 +36,8 @@ _PASSES = 8
 _LONGEST = 4096  # of a value judged by its field's name
 _MARK = rb"\[redacted:([a-z0-9-]{2,32})\]"
 _FOLDED = {"：": ":", "＝": "=", "“": '"', "”": '"', "‘": "'", "’": "'", "\xa0": " ", "\u3000": " "}
+#: Under what names a command in words stands, or its arguments, and its program then.
+_LISTS, _PROGRAMS = frozenset(("command", "cmd", "argv", "args", "arguments")), ("command", "program", "cmd")
 _GAPS = (
     "\0\x1b\xad\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"
@@ -84,9 +86,9 @@ def redact_value(value: Value) -> Value:
     """Return a JSON-like value with every string in it redacted, keys too.
 
     A string under a key-like name is judged by that name, as `redact` judges JSON text; a command in words, which is
-    a list under `command` or one with an option in it, also as it would be typed. Containers without a secret come back
-    as the same objects; the others are copied, never changed. Any depth will do. Keys that become equal are told apart
-    by a number.
+    a list under `command` or `args` or one with an option in it, also as it would be typed. Containers without a
+    secret come back as the same objects; the others are copied, never changed. Any depth will do. Keys that become
+    equal are told apart by a number.
     """
     if isinstance(value, str):
         return redact(value)  # type: ignore[return-value]
@@ -129,12 +131,13 @@ def _like(node: list[object] | tuple[object, ...], items: list[object]) -> objec
     return items if isinstance(node, list) else tuple(items)
 
 
-def _command(words: object) -> object:
-    """Return a list under `command`, judged as it would be typed."""
+def _command(words: object, program: object) -> object:
+    """Return a list that is a command, or the arguments of a program, judged as it would be typed."""
     if not isinstance(words, list | tuple):
         return words
-    typed = _typed(items := list(words))
-    return words if typed is items else _like(words, typed)
+    before = [program] if isinstance(program, str) else []
+    typed = _typed(items := [*before, *words])
+    return words if typed is items else _like(words, typed[len(before) :])
 
 
 def _typed(words: list[object]) -> list[object]:
@@ -190,8 +193,8 @@ def _rebuilt_dict(node: dict[object, object], done: dict[int, object]) -> object
             twins += 1
             safe = f"{base}+{twins}"
         fresh[safe] = _leaf(_bare(name), item, done)
-        if key == "command":
-            fresh[safe] = _command(fresh[safe])
+        if key in _LISTS:
+            fresh[safe] = _command(fresh[safe], next((node[one] for one in _PROGRAMS if one in node), None))
     same = all(a is c and b is d for (a, b), (c, d) in zip(fresh.items(), node.items(), strict=True))
     return node if same else fresh
 
