@@ -5,7 +5,7 @@
 
 Each runner wants one or two of five files, waits for its turn, holds them for a moment, renews now and then, and gives
 them back. Its wall clock is an hour wrong now and then. Half go through the hook's door, half through the repository,
-which tells the log. Some are killed with SIGKILL at random moments, and start again. Every grant and its end is written
+which tells the log. Some are killed with SIGKILL on the way, and start again. Every grant and its end is written
 down with the clock that nobody can set, and beside that each holder makes a file that must not exist: from both it is
 told afterwards whether two ever held one file.
 """
@@ -139,20 +139,22 @@ def run(folder: Path, seed: int, races: int, number: int) -> None:
 
 
 def _won(folder: Path, number: int) -> int:
-    return sum(b'"waited"' in line for line in (folder / f"book-{number}").read_bytes().splitlines())
+    book = folder / f"book-{number}"
+    return sum(b'"waited"' in line for line in book.read_bytes().splitlines()) if book.exists() else 0
 
 
 def gather(folder: Path, seed: int, races: int, runners: int, kills: int) -> dict[str, Any]:
-    """Start the runners, kill some of them, and read their books when all are done."""
+    """Start the runners, kill some of them on the way, and read their books when all are done."""
     (folder / "held").mkdir()
-    chance, left, lives = random.Random(seed), kills, 0
+    chance, lives, began = random.Random(seed), 0, time.monotonic()
+    #: How many races are won when the next one is killed: all of them before three quarters of the way.
+    due = sorted(chance.uniform(0, 0.75) * races * runners for _ in range(kills))
 
     def start(number: int) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-P", __file__, str(folder), str(seed), str(races), "run", str(number)]
         return subprocess.Popen(words)
 
     running = {number: start(number) for number in range(runners)}
-    pause, began = chance.uniform(0.1, 0.4), time.monotonic()
     while running:
         time.sleep(0.02)
         for number, process in list(running.items()):
@@ -162,9 +164,10 @@ def gather(folder: Path, seed: int, races: int, runners: int, kills: int) -> dic
             elif status is not None:
                 assert status == 0, status
                 del running[number]
-        if left and running and time.monotonic() - began > pause:
-            os.kill(chance.choice(list(running.values())).pid, signal.SIGKILL)
-            left, pause = left - 1, time.monotonic() - began + chance.uniform(0.1, 0.4)
+        if lives < kills and running and sum(_won(folder, number) for number in range(runners)) >= due[lives]:
+            doomed = chance.choice(list(running.values()))
+            doomed.kill()
+            doomed.wait()
     return judge(folder, runners) | {"killed": lives, "seconds": round(time.monotonic() - began, 1)}
 
 
