@@ -21,14 +21,15 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bede.errors import BadSource
+from bede.errors import BadSource, BedeError
 from bede.intake import files
+from bede.intake.reading import FAULTS
 from bede.intake.running import companions
 from bede.intake.sifting import Sieve
 from bede.redact import redact
 from bede.sources import source
 from bede.sources.foreign import excerpt
-from bede.sources.port import Source, Table
+from bede.sources.port import Source, Table, Tally
 
 #: A frame that every reader of Zstandard skips: up to where in the transcript reaches what stands before it.
 _REACH = struct.Struct("<II8sQ")
@@ -81,10 +82,13 @@ class Escrow:
             if start:
                 shutil.copyfile(place, draft)
             _pack(source(agent), path, draft, start, end)
-            if not start and end and place.exists() and not _begins(draft, place):
-                self._put_by(place)
             draft.chmod(0o600)
-            draft.replace(place)
+            if not end:
+                self._renew(source(agent), draft, place)
+            else:
+                if not start and place.exists() and not _begins(draft, place):
+                    self._put_by(place)
+                draft.replace(place)
         self._accompany(agent, path, place)
         return end
 
@@ -108,7 +112,7 @@ class Escrow:
             if excerpt(plain, ((table, names, ([*map(bare, row)] for row in rows)) for table, names, rows in tables)):
                 with plain.open("rb") as file:
                     _compress(iter(lambda: file.read(1 << 20), b""), draft)
-                draft.replace(place)
+                self._renew(source(agent), draft, place)
                 self._accompany(agent, path, place)
         finally:
             plain.unlink(missing_ok=True)
@@ -140,13 +144,22 @@ class Escrow:
             folder /= name
             folder.mkdir(mode=0o700, exist_ok=True)
 
-    def _put_by(self, place: Path) -> None:
+    def _renew(self, module: Source, draft: Path, place: Path) -> None:
+        """Put a copy in the place of an earlier one, which stays where it has a record that the new one has not."""
+        before = self._put_by(place) if place.exists() else None
+        draft.replace(place)
+        if before and _keys(module, before) <= _keys(module, place):
+            before.unlink()
+            with suppress(OSError):
+                os.removedirs(before.parent)
+
+    def _put_by(self, place: Path) -> Path:
         """Move a copy of what is no longer in its file out of the way, under a number of its own."""
         number = 1
         while (other := self._numbered(place, number)).exists():
             number += 1
         self._folders(other)
-        place.rename(other)
+        return place.rename(other)
 
     def _numbered(self, place: Path, number: int) -> Path:
         agent, short, *names = place.relative_to(self.folder).parts
@@ -220,6 +233,14 @@ def _names(parts: Sequence[str]) -> list[str]:
     names = [_MARK.sub(r"_redacted_\1_", name) for name in redact(whole).split("/")]
     suffix = Path(parts[-1]).suffix
     return names if names[-1].endswith(suffix) else [*names[:-1], names[-1] + suffix]
+
+
+def _keys(module: Source, place: Path) -> set[str]:
+    """Return what the records of a copy are known by; nothing of one that cannot be read."""
+    found = set[str]()
+    with suppress(BedeError, OSError, *FAULTS), files.together(place) as path:
+        found.update(item.key for item in getattr(module, "load", lambda *_: ())(path, Tally()))
+    return found
 
 
 def _begins(long: Path, short: Path) -> bool:

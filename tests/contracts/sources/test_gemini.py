@@ -226,6 +226,17 @@ def test_ways_back(tmp_path: Path) -> None:
     assert of(items, Session)[-1].title == "about it"
 
 
+def test_a_message_was_said_when_it_was_written_first(tmp_path: Path) -> None:
+    later = "2026-06-01T11:00:00.000Z"
+    first = [user("u1", "ask"), model("m1", "tell")]
+    once, _ = read(lines(tmp_path / "a.jsonl", *first))
+    again, _ = read(lines(tmp_path / "a.jsonl", *first, *({**each, "timestamp": later} for each in first)))
+    assert [(item.key, item.at, item.line) for item in again] == [(item.key, item.at, item.line) for item in once]
+    timeless = {name: value for name, value in first[0].items() if name != "timestamp"}
+    late, _ = read(lines(tmp_path / "a.jsonl", timeless, {**first[0], "timestamp": later}))
+    assert [item.at for item in late if isinstance(item.what, Prompt)] == [1780311600000000]
+
+
 def test_a_message_that_is_written_again_keeps_what_only_its_first_writing_told(tmp_path: Path) -> None:
     running = {"id": "c", "name": "glob", "args": {"pattern": "*"}, "status": "executing"}
     path = lines(

@@ -207,8 +207,13 @@ def _made(message: dict[str, Any], place: str, number: int) -> str:
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return a message as it was written last, with what only an earlier writing tells, of its calls too."""
+    """Return a message as it was written last, with what only an earlier writing tells, of its calls too.
+
+    When it was said its first writing tells: who resumes a session writes all of it anew, under the time of that.
+    """
     merged = {**old, **new}
+    if instant(old.get("timestamp"))[0] is not None:
+        merged["timestamp"] = old["timestamp"]
     if old and isinstance(old.get("toolCalls"), list) and isinstance(new.get("toolCalls"), list):
         before = {call["id"]: call for call in old["toolCalls"] if isinstance(call, dict) and text_of(call.get("id"))}
         merged["toolCalls"] = [
