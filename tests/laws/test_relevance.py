@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bede.answers.quoting import quote
 from bede.answers.relevance import Turn, passages, rank
-from bede.answers.terms import Corpus, forms
+from bede.answers.terms import Corpus, forms, telling
 from bede.projections import words
 from bede.projections.words import Term
 
@@ -215,6 +216,28 @@ def test_what_stands_beside_one_word_or_beside_a_repetition_of_it_is_no_answer(a
     (passage,) = passages(asked, turns, known)
     assert passage.best == turns[0]
     assert set(turns[:3]) == set(passage.turns)
+
+
+@pytest.mark.parametrize("name", ["__file__", "__main__", "print_speed", "print-speed", "context.Context", "src/x.py"])
+@pytest.mark.parametrize("mark", ["", "?"])
+def test_a_name_is_answered_by_the_turns_that_hold_it_as_it_stands(name: str, mark: str) -> None:
+    parts = "The main file of the context prints src at full speed, main file, print, h 2. "
+    told = session(f"Mind that {name} is set. " + "Else nothing. " * 40, number=2)
+    turns = [*session(*(f"{parts * 2} {number}" for number in range(8)), number=1), *told, *FILLER]
+    assert [one.turn for one in rank(name + mark, turns, corpus(turns))] == told
+
+
+@pytest.mark.parametrize("sign", ["c++", "C#", "-c", "=>", "$1"])
+def test_a_sign_has_no_parts_that_answer(sign: str) -> None:
+    turns = [*session("run python3 -d 'print(1)' with c, a C compiler and 1 file", number=1), *FILLER]
+    assert not rank(sign, turns, corpus(turns))
+
+
+def test_what_is_shown_of_a_long_turn_holds_the_name_that_was_asked_for() -> None:
+    line = "We looked at the context of the request and at its main file.\n"
+    tell = telling("context.Context", corpus(session(line)))
+    shown, missing = quote(line * 60 + "Then context.Context came.\n" + line * 60, tell, 900)
+    assert missing and "context.Context came" in shown
 
 
 def test_the_parts_of_a_name_are_no_answer_to_it_and_the_name_is_one_to_its_parts() -> None:

@@ -15,7 +15,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from bede.answers.terms import Corpus, Texts, plain, sought
+from bede.answers.terms import Corpus, Texts, literal, plain, sought
 from bede.projections.words import fold
 
 #: How a word counts in a turn: how soon more of it tells no more, and how much a long turn is held back.
@@ -154,6 +154,9 @@ class _Weighed:
         self.lengths = text.lengths
         self.usual = corpus.usual or sum(self.lengths) / max(1, len(self.turns)) or 1.0
         self.hits = [text.counts(one.forms, is_whole=one.is_whole) for one in self.sought]
+        #: Which turns hold the one name that is asked for, as it stands.
+        self.name = literal(asked)
+        self.literal = text.held(self.name) if self.name else []
         self.masks = [0] * len(self.turns)  # which of the sought are in each turn, a bit each
         for number, hits in enumerate(self.hits):
             for spot in hits:
@@ -195,11 +198,14 @@ class _Weighed:
     def _holding(self) -> list[bool]:
         """Tell of each turn whether it holds what is asked, or an engine speaks for it: not only what is near.
 
-        Of one thing by itself it has to hold all, if any turn does: a part of a name is not what was looked for.
+        Of one thing by itself it has to hold all, if any turn does: a part of a name is not what was looked for. What is
+        little but signs, such as `c++`, has no parts that tell anything.
         """
         whole = self._whole() if self.is_one else 0
-        held = [bool(mask) and mask & whole == whole for mask in self.masks]
-        held = held if any(held) else list(map(bool, self.masks))
+        held = self.literal
+        if not any(held) and (not self.name or sum(map(str.isalnum, self.name)) > 1):
+            held = [bool(mask) and mask & whole == whole for mask in self.masks]
+            held = held if any(held) else list(map(bool, self.masks))
         return [one or self.meant.get(turn.id, 0.0) > OUT for one, turn in zip(held, self.turns, strict=True)]
 
     def _whole(self) -> int:

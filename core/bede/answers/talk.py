@@ -107,7 +107,7 @@ class _Asking:
             return found
         # One thing by itself may be a part of a word, which the words of the windows do not tell.
         literal = _literal(self.connection, self.asked, self.wanted, self.waiting)
-        if literal and not found:
+        if literal and (not found or terms.literal(self.asked)):
             rows |= self._rows(finding.turns(self.connection, literal))
             found = self._passages(rows)
         return found or _as_it_stands(read.needle, rows, self.limit)
@@ -208,9 +208,11 @@ def _as_it_stands(needle: str, rows: dict[int, tuple[Any, ...]], limit: int) -> 
 
 
 def _spot(said: str, asked: str) -> int:
-    """Return about where in a turn the longest word of a question stands."""
-    lowered = said.lower()
-    for word in sorted(words.question(asked).tokens, key=len, reverse=True):
+    """Return about where in a turn a question stands as it is, or else the longest word of it."""
+    read, lowered = words.question(asked), said.lower()
+    if read.needle and (at := words.fold(said).find(read.needle)) >= 0:
+        return at
+    for word in sorted(read.tokens, key=len, reverse=True):
         if (at := lowered.find(word)) >= 0:
             return at
     return 0

@@ -60,6 +60,8 @@ KIN = _kin(_ALIKE)
 
 _SENTENCE = re.compile(r"(?<=[.?!:;])\s+|\n")
 _WORD = re.compile(r"[A-Za-z0-9]\w*", re.ASCII)
+#: One thing that is more than a word: signs or digits in it, or a capital behind a small letter.
+_NAMED = re.compile(r"(?=[\x21-\x7e]*?(?:[^A-Za-z]|[a-z][A-Z]))[\x21-\x7e]+")
 _ALONE = re.compile(r"[a-z0-9]+")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?=[a-z])(?<=[A-Z][A-Z]))")
 _ALNUM = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
@@ -95,16 +97,24 @@ class Sought(NamedTuple):
 
 def telling(asked: str, corpus: Corpus) -> Callable[[Sequence[str]], list[float]]:
     """Return what tells of pieces of text how much of a question, by weight, each of them holds."""
-    terms = list(sought(asked, corpus))
+    terms, name = list(sought(asked, corpus)), literal(asked)
+    full = sum(one.weight for one in terms) or 1.0
 
     def tell(pieces: Sequence[str]) -> list[float]:
-        told, text = [0.0] * len(pieces), Texts(pieces)
+        text = Texts(pieces)
+        told = [full * is_held for is_held in text.held(name)] if name else [0.0] * len(pieces)
         for one in terms:
             for spot in text.counts(one.forms, is_whole=one.is_whole):
                 told[spot] += one.weight
         return told
 
     return tell
+
+
+def literal(asked: str) -> str:
+    """Return a query that is one name, path or sign, folded; nothing for a word or a question."""
+    bare = asked.strip().rstrip("?!.,;:")
+    return fold(bare) if _NAMED.fullmatch(bare) else ""
 
 
 def plain(text: str) -> list[str]:
@@ -121,6 +131,10 @@ class Texts:
         marked = _folded(_CUT.join(joined[start:end] for start, end in pairwise((0, *cuts, len(joined)))))
         self.plain, self.parted = marked.replace(_CUT, ""), marked.replace(_CUT, " ")
         self.lengths = [len(text) for text in self.plain.split(_END)] if texts else []
+
+    def held(self, literal: str) -> list[bool]:
+        """Tell of each text whether it holds something folded as it stands."""
+        return [literal in text for text in self.plain.split(_END)] if self.lengths else []
 
     def counts(self, terms: Iterable[Term], *, is_whole: bool) -> dict[int, int]:
         """Return which texts hold a term, and how often; `is_whole` is for an identifier, not a word of one."""

@@ -36,8 +36,8 @@ WORDS = frozenset(
 
 _SAMPLE = (
     rb"(?i)example|sample|placeholder|change[_-]?(?:me|this|it)\b|changeit|replace[_-]?(?:me|with|this)"
-    rb"|\byour|[_-]your[_-]|your[_-]|^yourp|redacted|dummy|insert[_-]|todo|fixme|not[_-]?a[_-]?(?:real|secret)"
-    rb"|x{5,}|\*{3,}|\.{3}|0{12,}|^(?:my|the|some|fake|test)[_-]?(?:secret|pass|token|key|api)[a-z_-]*$|lorem"
+    rb"|\byour|[_-]your[_-]|your[_-]|^yourp|redacted|dummy|insert[_-]|(?<![A-Za-z0-9])todo|fixme"
+    rb"|not[_-]?a[_-]?(?:real|secret)|x{5,}|\*{3,}|\.{3}|0{12,}|^(?:my|the|some|fake|test)[_-]?(?:secret|pass|token|key|api)[a-z_-]*$|lorem"
 )
 _TEMPLATE = (
     rb"^[\W_]*$|^(.)\1{2,}$|^\$[({]|^\{\{|\$\{\w[^{}]*\}|\{\{.*\}\}|\$\(\w[^()]*\)|#\{\w[^{}]*\}"
