@@ -198,8 +198,8 @@ class _Weighed:
     def _holding(self) -> list[bool]:
         """Tell of each turn whether it holds what is asked, or an engine speaks for it: not only what is near.
 
-        Of one thing by itself it has to hold all, if any turn does: a part of a name is not what was looked for. What is
-        little but signs, such as `c++`, has no parts that tell anything.
+        Of one thing by itself it has to hold all, if any turn does: a part of a name is not what was looked for. What
+        is little but signs, such as `c++`, has no parts that tell anything.
         """
         whole = self._whole() if self.is_one else 0
         held = self.literal
