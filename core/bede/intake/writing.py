@@ -1,8 +1,8 @@
 """What a transcript told, into the log: each turn once, however often it is read, and the cursor with it.
 
-A turn is named by a key that is made of agent, session, its own key and its content, under a salt from the project's
-secret: the same turn is the same event on every machine. What a file repeats is counted, not written; what it no
-longer holds stays.
+A turn is named by a key that is made of agent, session, its own key and a digest of its content, and salted by that and
+the project's secret: the same turn is the same event on every machine. What a file repeats is counted, not written;
+what it no longer holds stays.
 """
 
 from __future__ import annotations
