@@ -39,8 +39,8 @@ def purge(
     """Destroy the payloads of events for good: text, salt, index entries and caches.
 
     The events stay as hashes and `verify` still passes. Free pages and the write-ahead log are wiped too; copies of the
-    file elsewhere, and of transcripts, are not in reach. The names of an agent's turns stay, which are checksums of what
-    they said: whoever has the file can try guesses at a short text. Without --yes it only tells what would go.
+    file elsewhere, and of transcripts, are not in reach. The names of an agent's turns stay, which are checksums of
+    what they said: whoever has the file can try guesses at a short text. Without --yes it only tells what would go.
     """
     actor = context.actor(agent_id)
     with context.repository.snapshot() as reading:
