@@ -93,7 +93,7 @@ def ingest(body: Body) -> Iterator[RenderableType]:
     else:
         yield text(f"nothing new; turns: {turns}" if turns else "nothing new", QUIET)
     files = ", ".join(f"{count} {name}" for name, count in body["files"].items())
-    yield text(f"files: {files}" if files else f"no transcripts found of {plain(list(body['agents']))}", QUIET)
+    yield text(f"files: {files}" if files else f"nothing to read of {plain(list(body['agents']))}", QUIET)
     for reason, count in body["problems"].items():
         yield _problem(reason, count)
     for item in body["unreadable"]:

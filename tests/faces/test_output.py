@@ -602,7 +602,7 @@ def test_the_page_of_an_ingest_tells_what_came_in_and_what_did_not() -> None:
     ]
     nothing: dict[str, Any] = {"problems": {}, "unreadable": []}
     assert render(body | nothing | {"turns": {"repeated": 6}}).startswith("nothing new; turns: 6 repeated\n")
-    assert render(body | nothing | {"turns": {}, "files": {}}).endswith("no transcripts found of codex\n")
+    assert render(body | nothing | {"turns": {}, "files": {}}).endswith("nothing to read of codex\n")
     status = body | {"outcome": "status"}
     row = {"agent": "codex", "model": "m", "sessions": 1, "turns": 2, "windows": 0, "waiting": 0}
     assert [line.split() for line in render(status | {"stored": [row]}).splitlines()] == [

@@ -212,6 +212,15 @@ def test_of_named_files_a_bad_one_costs_itself(home, project, context):
     assert names(context) == ["good"]
 
 
+def test_what_is_told_of_a_file_that_cannot_be_read_holds_no_secret(project, context, tmp_path):
+    token = "ghp_" + "a1B2c3" * 6
+    path = tmp_path / f"{token}.jsonl"
+    path.write_text("no transcript\n", encoding="utf-8")
+    (told,) = take(context, path=[str(path)]).unreadable
+    assert token not in json.dumps(told.to_json())
+    assert "[redacted:github-token].jsonl" in told.path and "[redacted:github-token].jsonl" in told.message
+
+
 def test_named_files_are_named_alone(context):
     for asked in ({"all_": True}, {"agent": ["codex"]}):
         with pytest.raises(UsageError):

@@ -241,13 +241,22 @@ def _told(context: Context, wanted: Wanted, report: Report, *, is_status: bool, 
         turns={name: count for name, count in sorted(report.turns.items()) if count},
         records=report.records.total(),
         problems=dict(sorted(report.problems.items())),
-        unreadable=tuple(Unread(str(file), code, message) for file, code, message in (*report.failed, *closed)),
+        unreadable=_unread([*report.failed, *closed]),
         stored=tuple(Stored(*row) for row in rows),
         vectors=_vectors(context) if is_status and not is_all else (),
         warnings=(f"{counted(more, 'more folder')} cannot be looked into",) if more > 0 else (),
         unclaimed=tuple(replace(each, gone=_is_gone(each.cwd)) for each in nobodys[:_FOLDERS]),
         unclaimed_more=len(nobodys[_FOLDERS:]),
     )
+
+
+def _unread(found: list[tuple[Path, str, str]]) -> tuple[Unread, ...]:
+    """Return what could not be read and why, without secrets that stand in names."""
+    if not found:
+        return ()
+    from bede.redact import redact
+
+    return tuple(Unread(redact(str(file)), code, redact(message)) for file, code, message in found)
 
 
 def _closed(report: Report) -> list[tuple[Path, str, str]]:
