@@ -100,6 +100,8 @@ def test_the_marker_names_the_kind(shape: str, kind: str) -> None:
         ("postgres://user:p@ss:w/rd@host:5432/db", "postgres://user:[redacted:url-password]@host:5432/db"),
         ("postgres:/user:hunter2@host/db", "postgres:/user:[redacted:url-password]@host/db"),
         ("C:/a:b@c and src/x.py:/a:b@c", "C:/a:b@c and src/x.py:/a:b@c"),
+        ("password=V2BMGzOKjcAzdr", "password=[redacted:password]"),
+        ("password=sha256sum", "password=sha256sum"),
         ("ghp_mLnSmM6uXgTodocGz2hCROFFeV4YNHpRmgZq", "[redacted:github-token]"),
         ("--eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.aB3dE5gH7jK9", "--[redacted:jwt]"),
         ("redis://:hunter2@cache:6379/0", "redis://:[redacted:url-password]@cache:6379/0"),

@@ -56,7 +56,7 @@ _ELSEWHERE = (
 _CALLED = rb"(?i:private|public|secret|token|password|credential|config|provider)|Key|_key"
 _TECHNICAL = (
     rb"(?:sha|md|base|utf|oauth|http|bcrypt|argon|aes|rsa|ed|hs|rs|es|ipv|v|p|x|pbkdf|saml|rfc|top)-?\d{1,4}"
-    rb"[a-z]*(?:[-_][a-z]+\d*)*$"
+    rb"[a-z]{0,6}(?:[-_][a-z]+\d*)*$"
 )
 
 
